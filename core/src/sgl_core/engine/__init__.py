@@ -1,0 +1,1 @@
+"""Scheduling without a model: requests, pages, the prefix cache, batches and the messages between processes."""

@@ -1,0 +1,1 @@
+"""Model architectures of sgl, one file per family."""

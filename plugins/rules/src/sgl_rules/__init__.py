@@ -1,0 +1,1 @@
+"""The configuration override rules of sgl, one file per family or subject."""
