@@ -64,6 +64,16 @@ class DuplicateNames(RegistryError):
         self.dists = tuple(dists)
 
 
+def describe(error: RegistryError) -> str:
+    """The message, followed by the traceback of what a plugin's own code raised, where that is the cause."""
+    cause = error.__cause__
+    if cause is None or getattr(error, "kind", "") != "import_failed":
+        return str(error)
+    import traceback
+
+    return f"{error}\n\n{''.join(traceback.format_exception(cause)).rstrip()}"
+
+
 def nearest(word: str, names: Iterable[str], limit: int = 3) -> list[str]:
     """The names most like a word, best first; case, dashes and underscores count as equal."""
     import difflib  # only errors need it, and `sgl --help` must not pay for it

@@ -17,6 +17,9 @@ from .targets import TargetError, import_target
 
 S = TypeVar("S", bound=Spec)
 
+_NAMES_SHOWN = 24
+"""How many names an error lists."""
+
 
 @dataclass(slots=True)
 class Offer:
@@ -304,8 +307,8 @@ class Registry(Generic[S]):
         return f"{self.info.name} {offer.name!r} of {offer.dist}"
 
     def _failed(self, offer: Offer, kind: str, what: str, entry: str = "") -> LoadFailed:
+        where = f" (target {entry})" if entry else f" (entry {self.info.group}: {offer.name} = {offer.value})"
         entry = entry or offer.value
-        where = f" (entry {self.info.group}: {offer.name} = {entry})" if entry else ""
         return LoadFailed(
             f"{self._label(offer)} cannot be loaded: {what}{where}",
             registry=self.info.name,
@@ -321,7 +324,7 @@ class Registry(Generic[S]):
         names = sorted(offer.dist.name for offer in (self._claims(name) if claims is None else claims))
         return DuplicateNames(
             f"{self.info.name} {name!r} is claimed by {' and '.join(dists)}; uninstall one of them, "
-            f"or decide with --prefer {self.info.name}.{name}={names[0]}",
+            f"or decide with --prefer {self.info.name}.{name}={names[0]} (or SGL_PREFER)",
             registry=self.info.name,
             name=name,
             dists=names,
@@ -347,7 +350,8 @@ class Registry(Generic[S]):
             )
         names = self.names()
         suggestions = nearest(name, self.spellings())
-        known = f"; installed: {', '.join(names)}" if names else "; no installed package offers any"
+        shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+        known = f"; installed: {shown}" if names else "; no installed package offers any"
         hint = f"; install {self.info.install}" if not names and self.info.install else ""
         return UnknownName(
             f"{self.info.name} has no {name!r}{did_you_mean(suggestions)}{known}{hint}",
