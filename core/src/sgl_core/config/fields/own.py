@@ -1,0 +1,51 @@
+"""Fields that the reference system does not have: plugins, trust, and the CPU platform's threads."""
+
+from __future__ import annotations
+
+from ..declare import Subject, field
+
+
+class Plugins(Subject):
+    """Plugins."""
+
+    namespace = "plugins"
+    title = "Plugins and trust"
+    own = True
+
+    plugins_allow = field(
+        list[str] | None,
+        None,
+        "Distributions whose entries may be used; all others are ignored. First-party ones need no mention.",
+    )
+    plugins_deny = field(list[str] | None, None, "Distributions whose entries are ignored, whatever they offer.")
+    prefer = field(
+        list[str] | None,
+        None,
+        "Which distribution wins where two offer one name, as REGISTRY.NAME=DISTRIBUTION, "
+        "for example attention.fa3=vendor-dist.",
+    )
+    safe_mode = field(bool, False, "Use first-party plugins only. The quickest test of whether a plugin is at fault.")
+    plugin_option = field(
+        list[str] | None,
+        None,
+        "Settings of single plugins, as ENTRY.OPTION=VALUE. `sgl plugin show` lists what an entry understands.",
+    )
+    locked = field(
+        bool,
+        False,
+        "Refuse to start where an installed plugin differs from the lock file that `sgl plugin lock` wrote.",
+    )
+
+
+class Own(Subject):
+    """CPU."""
+
+    namespace = "device"
+    title = "CPU"
+    own = True
+
+    cpu_threads = field(
+        int | None,
+        None,
+        "Compute threads of a CPU worker. Unset takes the cores that this process may use (affinity and cgroup quota).",
+    )
