@@ -23,12 +23,16 @@ _NAMES_SHOWN = 24
 
 @dataclass(slots=True)
 class Offer:
-    """One distribution's claim to a name. ``value`` is where the spec lies; ``excluded`` says why policy leaves it out."""
+    """One distribution's claim to a name. ``value`` is where the spec lies; ``excluded`` says why policy leaves it out.
+
+    ``added`` marks one that a program added, which a plan must carry to the workers.
+    """
 
     name: str
     dist: Dist
     value: str = ""
     excluded: str = ""
+    added: bool = False
     spec: Spec | None = None
     error: RegistryError | None = None
 
@@ -206,7 +210,7 @@ class Registry(Generic[S]):
 
     def add(self, spec: Spec, dist: str = "embedded", version: str = "") -> None:
         """Add an entry by program. Raises DuplicateNames when the name is taken, LoadFailed for a spec of another class."""
-        offer = Offer(spec.name, Dist(dist, version), value="(added by program)", spec=spec)
+        offer = Offer(spec.name, Dist(dist, version), value="(added by program)", added=True, spec=spec)
         self._check(offer, spec)
         taken = self._claims(spec.name)
         if taken:
