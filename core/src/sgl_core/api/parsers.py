@@ -66,8 +66,29 @@ class OutputParser(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSyntax:
+    """How a model family writes calls, so that a grammar can hold an answer to it (tool_choice, strict tools).
+
+    A call is ``begin`` (with ``{name}`` and ``{index}`` filled in), the arguments and ``end``. Calls stand between ``section_begin`` and
+    ``section_end``, divided by ``separator``. ``arguments`` says how the arguments are written: ``json`` (an object), ``parameter_tags``
+    (each as ``parameter_begin`` with ``{key}``, the value, ``parameter_end``) or ``none`` when a grammar cannot express the family.
+    """
+
+    begin: str
+    end: str
+    arguments: str = "json"
+    section_begin: str = ""
+    section_end: str = ""
+    separator: str = ""
+    parameter_begin: str = ""
+    parameter_end: str = ""
+
+
 class ToolParserFactory(Protocol):
-    """Target of a ``tool_parsers`` entry. ``structure`` serves tool_choice required/named by grammar (None: not supported)."""
+    """Target of a ``tool_parsers`` entry. ``call_syntax`` serves tool_choice required/named by grammar (None: not supported)."""
+
+    call_syntax: CallSyntax | None
 
     def __call__(self, context: ParseContext) -> OutputParser: ...
 

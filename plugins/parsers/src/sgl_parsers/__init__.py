@@ -1,0 +1,1 @@
+"""Tool-call and reasoning parsers of sgl, one file per model family."""
