@@ -11,13 +11,13 @@ class Lora(Subject):
     namespace = "lora"
     title = "LoRA"
 
-    enable_lora = field(bool | None, None, "")
-    enable_lora_overlap_loading = field(bool | None, None, "")
-    max_lora_rank = field(int | None, None, "")
+    enable_lora = field(bool | None, None, "Serve LoRA adapters. On by itself when --lora-paths names some.")
+    enable_lora_overlap_loading = field(bool | None, None, "Copy adapters to the device while it computes.")
+    max_lora_rank = field(int | None, None, "Largest adapter rank. Unset follows the adapters given.")
     lora_target_modules = field(
         set[str] | list[str] | None,
         None,
-        "",
+        "Modules to which adapters may apply; all for every supported one. Unset follows the adapters given.",
         choices=(
             "q_proj",
             "k_proj",
@@ -44,14 +44,27 @@ class Lora(Subject):
         nargs="*",
     )
     lora_paths = field(
-        dict[str, str] | list[dict[str, str]] | list[str] | None, None, "", parse="lora_paths", nargs="*"
+        dict[str, str] | list[dict[str, str]] | list[str] | None,
+        None,
+        "Adapters to load: PATH, NAME=PATH or a JSON object with lora_name and lora_path.",
+        parse="lora_paths",
+        nargs="*",
     )
-    max_loaded_loras = field(int | None, None, "")
-    max_loras_per_batch = field(int, 8, "")
-    lora_eviction_policy = field(str, "lru", "", choices=("lru", "fifo"))
-    lora_backend = field(str, "csgmv", "", choices=from_registry("lora_backends"))
-    max_lora_chunk_size = field(int | None, 16, "", choices=(16, 32, 64, 128))
-    experts_shared_outer_loras = field(bool | None, None, "", pair=True)
-    lora_use_virtual_experts = field(bool, False, "")
-    lora_strict_loading = field(bool, False, "", pair=True)
-    lora_drain_wait_threshold = field(float, 0.0, "")
+    max_loaded_loras = field(int | None, None, "Most adapters in host memory.")
+    max_loras_per_batch = field(int, 8, "Most different adapters in one batch, the base model counted.")
+    lora_eviction_policy = field(str, "lru", "Which adapter leaves device memory first.", choices=("lru", "fifo"))
+    lora_backend = field(str, "csgmv", "Kernels for adapters.", choices=from_registry("lora_backends"))
+    max_lora_chunk_size = field(
+        int | None, 16, "Most tokens per chunk of the csgmv kernels.", choices=(16, 32, 64, 128)
+    )
+    experts_shared_outer_loras = field(
+        bool | None,
+        None,
+        "Whether the outer adapter matrices are shared by all experts. Unset follows the adapter.",
+        pair=True,
+    )
+    lora_use_virtual_experts = field(bool, False, "Compute expert adapters as further experts.")
+    lora_strict_loading = field(bool, False, "Refuse adapters with missing or unknown weights.", pair=True)
+    lora_drain_wait_threshold = field(
+        float, 0.0, "Seconds a request may wait for its adapter before another adapter makes room; 0 off."
+    )
