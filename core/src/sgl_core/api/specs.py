@@ -47,6 +47,9 @@ class Spec:
     unavailable_because: str = ""
     flags: frozenset[str] = frozenset()
     """Free capability words that rules query, for example ``deterministic`` or ``chunked_prefix``."""
+    serves: tuple[str, ...] = ()
+    """Configuration fields on which this entry acts, for example ``page_size``; ``kv_cache_dtype=auto|bfloat16`` limits the
+    values. A flag on which no installed part acts is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,51 @@
+"""The configuration fields on which sgl-core's own parts act. Add a field here in the change that makes its part act on it."""
+
+from __future__ import annotations
+
+CORE_PARTS: dict[str, tuple[str, ...]] = {
+    "front": (
+        "host",
+        "port",
+        "fastapi_root_path",
+        "ssl_keyfile",
+        "ssl_certfile",
+        "ssl_ca_certs",
+        "ssl_keyfile_password",
+        "api_key",
+        "admin_api_key",
+        "served_model_name",
+        "weight_version",
+        "chat_template",
+        "enable_cache_report",
+        "sampling_defaults",
+        "stream_response_default_include_usage",
+        "skip_server_warmup",
+        "enable_metrics",
+        "log_level",
+        "log_level_http",
+        "log_requests",
+        "tool_call_parser",
+        "reasoning_parser",
+    ),
+    "tokenizer": ("tokenizer_path", "tokenizer_mode=auto"),
+    "model files": ("model_path", "revision", "download_dir", "json_model_override_args"),
+    "scheduler": (
+        "max_running_requests",
+        "max_queued_requests",
+        "max_prefill_tokens",
+        "prefill_max_requests",
+        "chunked_prefill_size",
+        "enable_mixed_chunk",
+        "schedule_policy",
+        "enable_priority_scheduling",
+        "schedule_low_priority_values_first",
+        "default_priority_value",
+        "page_size",
+        "disable_radix_cache",
+        "radix_eviction_policy",
+        "random_seed",
+        "grammar_backend",
+    ),
+    "registries": ("plugins_allow", "plugins_deny", "prefer", "safe_mode", "plugin_option", "locked"),
+}
+"""Part to the fields it serves; ``field=a|b`` limits the values."""

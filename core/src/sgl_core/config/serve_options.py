@@ -1,0 +1,64 @@
+"""What the commands that take serving options share: help, registries under the operator's plugin policy, checked ServerArgs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .errors import ConfigError
+from .option_help import help_page
+from .server_args import ServerArgs
+
+
+def wants_help(argv: Sequence[str]) -> list[str] | None:
+    """The words after ``--help`` or ``-h`` (none: the whole page), or None where help is not asked for."""
+    for at, word in enumerate(argv):
+        if word in ("-h", "--help"):
+            return [after for after in argv[at + 1 :] if not after.startswith("--")]
+        if word.startswith("--help="):
+            return [word.partition("=")[2]]
+        if word == "--":
+            return None
+    return None
+
+
+def serve_help(words: Sequence[str], registries: Any) -> str:
+    """The help page at the terminal's width. Raises LookupError where no flag is about the words."""
+    return help_page(registries, words, shutil.get_terminal_size((100, 40)).columns)
+
+
+def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
+    """The registries under the plugin policy in a command line, environment and config file.
+
+    Raises ConfigError for wrong options and RegistryError for a policy that cannot be followed.
+    """
+    from sgl_core.registry import Registries
+
+    asked = policy_args(argv, env)
+    return Registries.discover(
+        allow=asked.plugins_allow or (),
+        deny=asked.plugins_deny or (),
+        prefer=asked.prefer or (),
+        safe_mode=asked.safe_mode,
+    )
+
+
+def policy_args(argv: Sequence[str], env: Mapping[str, str] | None = None) -> ServerArgs:
+    """The options as far as they can be read before any registry is known."""
+    return ServerArgs.from_sources(cli=list(argv), env=os.environ if env is None else env)
+
+
+def parse_serve_argv(argv: Sequence[str], registries: Any = None, env: Mapping[str, str] | None = None) -> ServerArgs:
+    """The options of ``sgl serve`` (one positional word is MODEL) with environment and ``--config`` file, checked.
+
+    ``registries`` default to :func:`discover`; ``env`` to the process environment. Raises :class:`ConfigError`.
+    """
+    env = os.environ if env is None else env
+    if registries is None:
+        registries = discover(argv, env)
+    return ServerArgs.from_sources(cli=list(argv), env=env, registries=registries)
+
+
+__all__ = ["ConfigError", "discover", "parse_serve_argv", "policy_args", "serve_help", "wants_help"]
