@@ -13,7 +13,7 @@ from .query import Answer, why_not
 from .requirements import install_hint, unmet
 from .scan import Dist
 from .table import RegistryInfo
-from .targets import TargetError, import_target
+from .targets import TargetError, import_target, missing_module
 
 S = TypeVar("S", bound=Spec)
 
@@ -204,14 +204,17 @@ class Registry(Generic[S]):
         except RegistryError as error:
             return Status("failed", str(error))
         why = self._why_unavailable(spec) if spec.target or not spec.available else ""
-        return Status("unavailable", why) if why else Status("ok")
+        if why:
+            return Status("unavailable", why)
+        missing = missing_module(spec.target) if spec.target else ""
+        return Status("failed", f"there is no module {missing!r} (target {spec.target})") if missing else Status("ok")
 
     # -- by program ---------------------------------------------------------------------------------------------
 
     def add(self, spec: Spec, dist: str = "embedded", version: str = "") -> None:
         """Add an entry by program. Raises DuplicateNames when the name is taken, LoadFailed for a spec of another class."""
         offer = Offer(spec.name, Dist(dist, version), value="(added by program)", added=True, spec=spec)
-        self._check(offer, spec)
+        offer.spec = self._check(offer, spec)
         taken = self._claims(spec.name)
         if taken:
             raise self._conflict(spec.name, [*taken, offer])

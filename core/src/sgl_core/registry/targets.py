@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
+import importlib.util
 from typing import Any
 
 
@@ -41,3 +43,22 @@ def import_target(target: str) -> Any:
         except AttributeError as error:
             raise TargetError("missing_attribute", f"module {module_name} has no attribute {attribute!r}") from error
     return found
+
+
+def missing_module(target: str) -> str:
+    """The first module on a target's way that does not exist, or "". Imports nothing, not even parent packages."""
+    parts = target.partition(":")[0].strip().split(".")
+    try:
+        spec = importlib.util.find_spec(parts[0])
+    except (ImportError, ValueError):
+        spec = None
+    for depth in range(1, len(parts) + 1):
+        if spec is None:
+            return ".".join(parts[:depth])
+        if depth == len(parts):
+            break
+        if spec.submodule_search_locations is None:
+            return ".".join(parts[: depth + 1])
+        name = ".".join(parts[: depth + 1])
+        spec = importlib.machinery.PathFinder.find_spec(name, list(spec.submodule_search_locations))
+    return ""
