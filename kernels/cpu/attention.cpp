@@ -1,0 +1,221 @@
+// Paged attention over a ragged batch: cuts it into (request, query block, kv head) items, and those into key segments when
+// there are few of them (a decode step of one stream); segments are merged in order, so the cut never changes a bit.
+#include <math.h>
+
+#include <vector>
+
+#include "api.h"
+#include "kernels.h"
+#include "pool.h"
+
+struct AttentionArgs {
+  const float* q; int64_t ldq;
+  float* out; int64_t ldo;
+  const void* k_cache; const void* v_cache;
+  int64_t slot_stride_k, slot_stride_v;     // elements from one slot to the next
+  int64_t head_stride_k, head_stride_v;     // elements from one kv head to the next
+  const float* k_scale; const float* v_scale;
+  const int32_t* page_table; int64_t ldp;
+  const int32_t* query_lens; const int32_t* context_lens;
+  const float* sinks;
+  int64_t T, R, heads, kv_heads, dim, dim_v, page_size, window;
+  int32_t kv_type, causal;
+  float scale, softcap;
+};
+
+namespace {
+
+struct Item {
+  int64_t request, token, first, tokens;  // row of the batch; index of the first token in it and in the request's chunk
+  int64_t kv_head, key_begin, key_end;
+  int64_t segments, partial;              // partial: where its segments' results lie when it is split
+};
+
+// Query rows of a block: 96 rows of 64 floats, their sums and the key block stay in L1 + L2.
+constexpr int64_t kRows = 96;
+
+int64_t kv_bytes(int32_t type) { return type == KV_F32 ? 4 : type <= KV_BF16 ? 2 : 1; }
+
+struct Work {  // one thread's buffers
+  float *q, *m, *l, *acc, *M, *L, *A, *scratch;
+  int64_t* pos;
+};
+
+Work work_buffers(const AttentionArgs& a, int64_t rows) {
+  const int64_t wide = a.dim > a.dim_v ? a.dim : a.dim_v;
+  const int64_t r16 = (rows + 15) / 16 * 16;
+  const int64_t floats = r16 * a.dim + 4 * r16 + 2 * r16 * a.dim_v + 32 * wide + 32 * a.dim + 32 * a.dim_v + r16 * 32;
+  float* p = static_cast<float*>(thread_scratch(2, floats * 4 + r16 * 8));
+  Work w;
+  w.q = p; p += r16 * a.dim;
+  w.acc = p; p += r16 * a.dim_v;
+  w.A = p; p += r16 * a.dim_v;
+  w.scratch = p; p += 32 * wide + 32 * a.dim + 32 * a.dim_v + r16 * 32;
+  w.m = p; p += r16;
+  w.l = p; p += r16;
+  w.M = p; p += r16;
+  w.L = p; p += r16;
+  w.pos = reinterpret_cast<int64_t*>(p);
+  return w;
+}
+
+void clear(float* m, float* l, float* acc, int64_t rows, int64_t dim) {
+  for (int64_t i = 0; i < rows; i++) {
+    m[i] = -INFINITY;
+    l[i] = 0;
+  }
+  memset(acc, 0, size_t(rows * dim) * 4);
+}
+
+void gather_queries(const AttentionArgs& a, const Item& it, Work& w) {
+  const int64_t G = a.heads / a.kv_heads;
+  for (int64_t t = 0; t < it.tokens; t++)
+    for (int64_t g = 0; g < G; g++) {
+      const float* src = a.q + (it.token + t) * a.ldq + (it.kv_head * G + g) * a.dim;
+      float* dst = w.q + (t * G + g) * a.dim;
+      for (int64_t i = 0; i < a.dim; i++) dst[i] = src[i] * a.scale;
+      const int64_t context = a.context_lens[it.request];
+      w.pos[t * G + g] = a.causal ? context + it.first + t : context + a.query_lens[it.request] - 1;
+    }
+}
+
+void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w, int64_t s, float* m, float* l, float* acc) {
+  const int64_t G = a.heads / a.kv_heads, rows = it.tokens * G;
+  clear(m, l, acc, rows, a.dim_v);
+  AttnCall c{};
+  c.q = w.q;
+  c.rows = rows;
+  c.dim = a.dim;
+  c.dim_v = a.dim_v;
+  c.k = static_cast<const uint8_t*>(a.k_cache) + it.kv_head * a.head_stride_k * kv_bytes(a.kv_type);
+  c.v = static_cast<const uint8_t*>(a.v_cache) + it.kv_head * a.head_stride_v * kv_bytes(a.kv_type);
+  c.stride_k = a.slot_stride_k;
+  c.stride_v = a.slot_stride_v;
+  const bool per_slot = a.kv_type == KV_INT8;
+  c.k_scale = a.k_scale ? a.k_scale + (per_slot ? it.kv_head : 0) : nullptr;
+  c.v_scale = a.v_scale ? a.v_scale + (per_slot ? it.kv_head : 0) : nullptr;
+  c.stride_scale = a.kv_heads;
+  c.kv = KvType(a.kv_type);
+  c.pages = a.page_table + it.request * a.ldp;
+  c.page_size = a.page_size;
+  c.key_begin = it.key_begin + s * kAttnSegment;
+  c.key_end = c.key_begin + kAttnSegment < it.key_end ? c.key_begin + kAttnSegment : it.key_end;
+  c.row_pos = w.pos;
+  c.window = a.window;
+  c.softcap = a.softcap;
+  c.scratch = w.scratch;
+  c.m = m;
+  c.l = l;
+  c.acc = acc;
+  k->attend_segment(c);
+}
+
+void finish(const AttentionArgs& a, const Item& it, const Work& w) {
+  const int64_t G = a.heads / a.kv_heads;
+  for (int64_t r = 0; r < it.tokens * G; r++) {
+    const int64_t head = it.kv_head * G + r % G;
+    float* dst = a.out + (it.token + r / G) * a.ldo + head * a.dim_v;
+    const float* src = w.A + r * a.dim_v;
+    float top = w.M[r], sum = w.L[r], factor = 1;
+    if (a.sinks) {  // one more logit in the denominator, with no value
+      const float sink = a.sinks[head];
+      if (sink > top) {
+        factor = isinf(top) ? 0.f : expf(top - sink);
+        sum = sum * factor + 1.f;
+      } else {
+        sum += expf(sink - top);
+      }
+    }
+    const float inv = sum > 0 ? factor / sum : 0.f;
+    for (int64_t i = 0; i < a.dim_v; i++) dst[i] = src[i] * inv;
+  }
+}
+
+void attention_run(const AttentionArgs& a) {
+  const Kernels* k = sgl_kernels();
+  const int64_t G = a.heads / a.kv_heads;
+  const int64_t block = kRows / G > 0 ? kRows / G : 1;
+  static thread_local std::vector<Item> items;
+  items.clear();
+  int64_t token = 0, segments = 0, max_rows = 0;
+  for (int64_t r = 0; r < a.R && token < a.T; r++) {
+    const int64_t n = a.query_lens[r] < a.T - token ? a.query_lens[r] : a.T - token, context = a.context_lens[r];
+    for (int64_t f = (n - 1) / block * block; n > 0 && f >= 0; f -= block) {  // the longest items first
+      const int64_t tokens = f + block < n ? block : n - f;
+      int64_t begin = a.window > 0 ? context + f - a.window + 1 : 0;
+      begin = begin > 0 ? begin / kAttnSegment * kAttnSegment : 0;
+      const int64_t end = a.causal ? context + f + tokens : context + a.query_lens[r];
+      const int64_t segs = (end - begin + kAttnSegment - 1) / kAttnSegment;
+      if (tokens * G > max_rows) max_rows = tokens * G;
+      for (int64_t h = 0; h < a.kv_heads; h++) {
+        items.push_back({r, token + f, f, tokens, h, begin, end, segs, segments});
+        segments += segs;
+      }
+    }
+    token += n;
+  }
+  if (items.empty()) return;
+  const std::vector<Item>& list = items;
+  const int64_t count = int64_t(list.size()), stride = max_rows * (2 + a.dim_v);
+  const bool split = count < 4 * pool_threads() && segments > count && segments * stride <= (64 << 20) / 4;
+  if (!split) {
+    // Runs of decode items are short: hand out several at once, but keep 8 chunks a thread.
+    const int64_t per = count / (8 * pool_threads()) > 0 ? count / (8 * pool_threads()) : 1;
+    parallel_for((count + per - 1) / per, [&](int64_t chunk) {
+      Work w = work_buffers(a, max_rows);
+      for (int64_t i = chunk * per; i < (chunk + 1) * per && i < count; i++) {
+        const Item& it = list[size_t(i)];
+        const int64_t rows = it.tokens * G;
+        gather_queries(a, it, w);
+        clear(w.M, w.L, w.A, rows, a.dim_v);
+        for (int64_t s = 0; s < it.segments; s++) {
+          segment(k, a, it, w, s, w.m, w.l, w.acc);
+          k->attend_merge(w.m, w.l, w.acc, rows, a.dim_v, w.M, w.L, w.A);
+        }
+        finish(a, it, w);
+      }
+    });
+    return;
+  }
+  float* partial = static_cast<float*>(thread_scratch(3, segments * stride * 4 + segments * 8));
+  int32_t* owner = reinterpret_cast<int32_t*>(partial + segments * stride);
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t s = 0; s < list[size_t(i)].segments; s++) owner[list[size_t(i)].partial + s] = int32_t(i);
+  parallel_for(segments, [&](int64_t j) {
+    const Item& it = list[size_t(owner[j])];
+    Work w = work_buffers(a, max_rows);
+    gather_queries(a, it, w);
+    float* p = partial + j * stride;
+    segment(k, a, it, w, j - it.partial, p, p + max_rows, p + 2 * max_rows);
+  });
+  // Merging is a few microseconds for the few rows of a split step: one thread.
+  Work w = work_buffers(a, max_rows);
+  for (const Item& it : list) {
+    const int64_t rows = it.tokens * G;
+    clear(w.M, w.L, w.A, rows, a.dim_v);
+    for (int64_t s = 0; s < it.segments; s++) {
+      const float* p = partial + (it.partial + s) * stride;
+      k->attend_merge(p, p + max_rows, p + 2 * max_rows, rows, a.dim_v, w.M, w.L, w.A);
+    }
+    finish(a, it, w);
+  }
+}
+
+}  // namespace
+
+SGL_API int sgl_attention(const float* q, int64_t ldq, float* out, int64_t ldo, const void* k_cache, const void* v_cache,
+                          int32_t kv_type, int64_t slot_stride_k, int64_t slot_stride_v, int64_t head_stride_k,
+                          int64_t head_stride_v, const float* k_scale, const float* v_scale, const int32_t* page_table,
+                          int64_t ldp, int64_t page_size, const int32_t* query_lens, const int32_t* context_lens, int64_t T,
+                          int64_t R, int64_t heads, int64_t kv_heads, int64_t dim, int64_t dim_v, float scale, int64_t window,
+                          float softcap, const float* sinks, int32_t causal) {
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads) return fail("attention: %lld query heads do not share %lld kv heads evenly", (long long)heads, (long long)kv_heads);
+  if (dim % 16 || dim_v % 16 || dim < 16 || dim_v < 16) return fail("attention: head sizes must be multiples of 16, not %lld and %lld", (long long)dim, (long long)dim_v);
+  if (kv_type < 0 || kv_type > KV_INT8) return fail("attention: kv type %d is unknown", kv_type);
+  if (kv_type == KV_INT8 && (!k_scale || !v_scale)) return fail("attention: an int8 cache needs k_scale and v_scale");
+  if (page_size < 1) return fail("attention: page size %lld", (long long)page_size);
+  AttentionArgs a{q, ldq, out, ldo, k_cache, v_cache, slot_stride_k, slot_stride_v, head_stride_k, head_stride_v, k_scale, v_scale,
+                  page_table, ldp, query_lens, context_lens, sinks, T, R, heads, kv_heads, dim, dim_v, page_size, window,
+                  kv_type, causal, scale, softcap};
+  return SGL_SUBMIT(AttentionArgs, attention_run, a);
+}
