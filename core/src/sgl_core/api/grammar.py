@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .parsers import CallSyntax
 from .sampling import GrammarRequest
 
 
@@ -64,3 +68,22 @@ class Vocabulary(Protocol):
     def token_bytes(self, token_id: int) -> bytes:
         """The raw bytes a token stands for (empty for special tokens)."""
         ...
+
+
+def tool_call_request(
+    syntax: CallSyntax, tools: Sequence[Mapping[str, Any]], *, parallel: bool = True, after_reasoning: bool = False
+) -> GrammarRequest:
+    """A constraint of kind ``tool_calls``: the answer is one call of ``tools`` (OpenAI tool objects), or several if ``parallel``.
+
+    Its text is a JSON object: ``syntax`` (the fields of :class:`CallSyntax`), ``tools`` (name and parameters) and ``parallel``.
+    Raises :class:`GrammarError` where the family's syntax cannot be enforced.
+    """
+    if syntax.arguments == "none" or not tools:
+        raise GrammarError("calls cannot be enforced without tools and a call syntax")
+    functions = [tool.get("function", tool) for tool in tools]
+    body = {
+        "syntax": asdict(syntax),
+        "tools": [{"name": f["name"], "parameters": f.get("parameters")} for f in functions],
+        "parallel": parallel,
+    }
+    return GrammarRequest(kind="tool_calls", text=json.dumps(body, ensure_ascii=False), after_reasoning=after_reasoning)
