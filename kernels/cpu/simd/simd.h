@@ -124,7 +124,8 @@ SGL_INLINE uint8_t to_f8(float f) {
   return uint8_t(sign | (((r - (120u << 23)) >> 20) & 0x7f));
 }
 
-// exp on a vector: 2^n * p(r) with r in [-ln2/2, ln2/2] and a degree 6 Taylor polynomial; below -87.3 exactly 0.
+// exp on a vector: 2^n * p(r) with r in [-ln2/2, ln2/2] and a degree 6 Taylor polynomial; below -87.3 exactly 0,
+// above 88 infinity (not a number stays one).
 SGL_INLINE vf exp_v(vf x) {
   const vf magic = splat(12582912.f);
   const vf xc = min(max(x, splat(-88.f)), splat(88.f));
@@ -141,7 +142,8 @@ SGL_INLINE vf exp_v(vf x) {
   p = fma(p, r, splat(1.0f));
   const vi e = ((vi)t - 0x4b400000 + 127) << 23;
   const vf y = p * (vf)e;
-  return x < splat(-87.3f) ? vf{} : y;
+  const vf high = x > splat(88.f) ? splat(__builtin_inff()) : y;
+  return x < splat(-87.3f) ? vf{} : high;
 }
 SGL_INLINE vf tanh_v(vf x) {
   const vf e = exp_v(x * 2.0f);
