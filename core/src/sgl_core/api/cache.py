@@ -28,6 +28,8 @@ class WaitingRequest(Protocol):
     prompt_len: int
     cached_len: int
     """Tokens of the prompt that the prefix cache holds now (0 unless the policy says it needs it)."""
+    max_new_tokens: int
+    """The most tokens it may still generate."""
 
 
 class SchedulePolicy(Protocol):

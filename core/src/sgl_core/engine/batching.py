@@ -1,0 +1,207 @@
+"""Batching: from the engine's state to the next StepBatch. Decode rows come first, then prefill chunks, within the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sgl_core.api.worker import Ints, StepBatch
+
+from .admission import Admission, back_to_queue
+from .limits import UNLIMITED
+from .request import DECODE, Request
+from .retraction import preemptable, victim
+from .state import Chunk, EngineState, Flight
+
+_NONE: Ints = np.zeros(0, dtype=np.int32)
+_PREFILL_SHARE = 4
+"""In a mixed step decode rows may push the prefill chunk down to this fraction of its size, not further."""
+
+
+class Batcher:
+    """``settle`` takes in every step under way (so that all outputs are known); ``finish`` ends a request for lack of pages;
+    ``give_up`` frees what a retracted request holds."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        admission: Admission,
+        settle: Callable[[], None],
+        finish: Callable[[Request], None],
+        give_up: Callable[[Request], None],
+        priority_sign: int,
+    ) -> None:
+        self._state = state
+        self._admission = admission
+        self._settle = settle
+        self._finish = finish
+        self._give_up = give_up
+        self._sign = priority_sign
+        self._decodes_since_prefill = UNLIMITED
+
+    def build(self, started: float) -> tuple[StepBatch, Flight] | None:
+        """The next step, or None when nothing can run now. Places and pages of its rows are taken."""
+        self._preempt()
+        limits = self._state.limits
+        chunk = min(limits.chunked_prefill_size, limits.max_prefill_tokens)
+        if limits.enable_mixed_chunk:
+            rows = self._decode_rows()
+            budget = max(chunk - len(rows), chunk // _PREFILL_SHARE, 1)
+            return self._assemble(rows, self._chunks(budget, sole=not len(rows)), started)
+        decoders = self._state.slots.decoding.any()
+        if not decoders or self._decodes_since_prefill >= max(1, limits.prefill_decode_interval):
+            chunks = self._chunks(chunk, sole=True)
+            if chunks:
+                self._decodes_since_prefill = 0
+                return self._assemble(_NONE, chunks, started)
+        self._decodes_since_prefill += 1
+        return self._assemble(self._decode_rows(), [], started)
+
+    def _decode_rows(self) -> Ints:
+        """The slots that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
+        state = self._state
+        slots = state.slots
+        while True:
+            rows = np.flatnonzero(slots.decoding & (slots.out_planned < slots.out_limit)).astype(np.int32)
+            if len(rows) <= state.holdings.available:
+                return rows
+            if np.count_nonzero(slots.lens[rows] % slots.page_size == 0) <= state.holdings.available:
+                return rows
+            if state.flights:
+                self._settle()
+            else:
+                self._make_room(None)
+
+    def _chunks(self, budget: int, sole: bool) -> list[Chunk]:
+        """Prefill chunks of admitted requests, then of newly admitted ones."""
+        state = self._state
+        chunks: list[Chunk] = []
+        for request in list(state.prefilling):
+            if budget <= 0 or len(chunks) >= state.limits.prefill_max_requests:
+                return chunks
+            todo = len(request.tokens) - int(state.slots.lens[request.slot])
+            count = min(todo, budget, state.holdings.room(request.slot))
+            if count <= 0:
+                if sole and not chunks and not state.flights:
+                    self._make_room(request)
+                return chunks
+            chunks.append(self._chunk(request, count))
+            budget -= count
+        for request, count in self._admission.admit(budget, sole and not chunks):
+            count = min(count, state.holdings.room(request.slot))
+            if count > 0:
+                chunks.append(self._chunk(request, count))
+        return chunks
+
+    def _chunk(self, request: Request, count: int) -> Chunk:
+        state, slot = self._state, request.slot
+        start = int(state.slots.lens[slot])
+        state.holdings.extend(slot, count)
+        last = start + count == len(request.tokens)
+        if last:
+            state.prefilling.remove(request)
+        return Chunk(request, -1, start, count, last)
+
+    def _assemble(self, rows: Ints, chunks: list[Chunk], started: float) -> tuple[StepBatch, Flight] | None:
+        state, slots = self._state, self._state.slots
+        if not len(rows) and not chunks:
+            return None
+        state.last_step = step_id = state.last_step + 1
+        if len(rows):
+            tokens = np.where(slots.pending_step[rows] >= 0, np.int32(-1), slots.last_token[rows])
+            context, write = state.holdings.extend_rows(rows)
+            slots.out_planned[rows] += 1
+            slots.pending_step[rows] = step_id
+        else:
+            tokens = context = write = _NONE
+        query = np.ones(len(rows), dtype=np.int32)
+        sample = np.ones(len(rows) + len(chunks), dtype=np.bool_)
+        sampled: list[int] = []
+        if chunks:
+            size = slots.page_size
+            parts_tokens, parts_write = [tokens], [write]
+            for number, chunk in enumerate(chunks):
+                request, slot = chunk.request, chunk.request.slot
+                chunk.row = len(rows) + number
+                positions = np.arange(chunk.start, chunk.start + chunk.count, dtype=np.int32)
+                parts_tokens.append(request.tokens[chunk.start : chunk.start + chunk.count])
+                parts_write.append(slots.pages[slot, positions // size] * size + positions % size)
+                draws = chunk.last and slots.out_planned[slot] < slots.out_limit[slot]
+                sample[chunk.row] = draws or (chunk.last and request.message.embed)
+                if draws and not request.message.embed:
+                    sampled.append(chunk.row)
+                    request.state = DECODE
+                    slots.decoding[slot] = True
+                    slots.out_planned[slot] += 1
+                    slots.pending_step[slot] = step_id
+            tokens, write = np.concatenate(parts_tokens), np.concatenate(parts_write)
+            query = np.concatenate((query, np.array([chunk.count for chunk in chunks], dtype=np.int32)))
+            context = np.concatenate((context, np.array([chunk.start for chunk in chunks], dtype=np.int32)))
+            rows = np.concatenate((rows, np.array([chunk.request.slot for chunk in chunks], dtype=np.int32)))
+        width = -(-int((context + query).max()) // slots.page_size)
+        batch = StepBatch(
+            step_id=step_id,
+            slots=rows,
+            token_ids=tokens,
+            query_lens=query,
+            context_lens=context,
+            page_table=slots.pages[:, :width].take(rows, axis=0),
+            write_slots=write,
+            sample=sample,
+            new_requests=state.newcomers,
+            freed_slots=slots.freed,
+        )
+        state.newcomers, slots.freed = [], []
+        decodes = len(rows) - len(chunks)
+        drawn = np.arange(decodes + len(sampled), dtype=np.int32)
+        drawn[decodes:] = sampled
+        self._masks(batch, drawn)
+        return batch, Flight(None, step_id, rows, drawn, chunks, started)
+
+    def _masks(self, batch: StepBatch, drawn: Ints) -> None:
+        """Fill the masks of constrained rows."""
+        slots = self._state.slots
+        bound = drawn[slots.constrained[batch.slots[drawn]]]
+        if not len(bound):
+            return
+        masks = np.full((len(bound), -(-self._state.capacity.vocab_size // 32)), -1, dtype=np.int32)
+        for number, slot in enumerate(batch.slots[bound].tolist()):
+            request = slots.requests[slot]
+            assert request is not None
+            assert request.constraint is not None
+            request.constraint.fill(masks, number)
+        batch.masks, batch.mask_rows = masks, bound.tolist()
+
+    def _make_room(self, keep: Request | None) -> None:
+        """Retract one request; where there is only one left it has the whole pool, and ends."""
+        others = [request for request in self._state.running() if request is not keep]
+        if len(others) + (keep is not None) > 1:
+            loser = victim(self._state, others, self._sign)
+            assert loser is not None
+            self._admission.retracted()
+            self.retract(loser)
+        else:
+            self._finish(keep or others[0])
+
+    def retract(self, request: Request) -> None:
+        """Back to the queue, with its output. No step may be under way."""
+        self._state.counters.retractions += 1
+        self._give_up(request)
+        back_to_queue(self._state, request)
+
+    def _preempt(self) -> None:
+        """Let an important waiting request displace a much less important running one."""
+        state = self._state
+        if not self._sign or state.limits.disable_priority_preemption or not state.queue:
+            return
+        full = not state.slots.free_count or state.running_count() >= state.limits.max_running_requests
+        if not (full or self._admission.short_of_pages):
+            return
+        head = state.queue.peek()
+        if head is None or preemptable(state, head, self._sign) is None:
+            return
+        self._settle()
+        loser = preemptable(state, head, self._sign)
+        if loser is not None:
+            self.retract(loser)

@@ -1,0 +1,126 @@
+"""Collecting: from a finished step to appended tokens, ended requests and outputs. Vector operations first, then one lean loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sgl_core.api.worker import StepResult
+
+from .messages import Output
+from .outputs import add_logprobs, add_prompt_logprobs, make_output
+from .request import Request
+from .state import EngineState, Flight
+
+
+class Collector:
+    """Appends to ``outputs``. ``finish(request, **end)`` ends a request and sends its last output."""
+
+    def __init__(self, state: EngineState, outputs: list[Output], finish: Callable[..., None]) -> None:
+        self._state = state
+        self._outputs = outputs
+        self._finish = finish
+
+    def collect(self, flight: Flight, result: StepResult) -> None:
+        """Take in a step. Rows whose request ended meanwhile are skipped."""
+        slots = self._state.slots
+        for row, message in result.errors.items():
+            request = slots.requests[flight.slots[row]]
+            if request is not None:
+                self._finish(request, finish_reason="error", message=message, status=500)
+        if flight.chunks:
+            self._chunks(flight, result)
+        if len(flight.sampled):
+            self._tokens(flight, result)
+
+    def _chunks(self, flight: Flight, result: StepResult) -> None:
+        state = self._state
+        for chunk in flight.chunks:
+            request = chunk.request
+            if request.slot < 0 or state.slots.requests[request.slot] is not request:
+                continue
+            state.holdings.commit(request, chunk.start + chunk.count)
+            prompt_logprobs = result.prompt_logprobs.get(chunk.row)
+            if prompt_logprobs is not None:
+                add_prompt_logprobs(request, chunk.start, prompt_logprobs)
+            if not chunk.last:
+                state.sharing.publish(request)
+                continue
+            state.sharing.withdraw(request)
+            if request.message.embed:
+                vector = result.embeddings[chunk.row]
+                self._finish(request, finish_reason="stop", embedding=vector.astype(np.float32).tolist())
+            elif state.slots.out_limit[request.slot] == len(request.output_ids):
+                self._finish(request, finish_reason="length")
+
+    def _tokens(self, flight: Flight, result: StepResult) -> None:
+        slots = self._state.slots
+        rows = flight.sampled
+        at = flight.slots[rows]
+        alive = slots.live[at]
+        if not alive.all():
+            rows, at = rows[alive], at[alive]
+        tokens = result.tokens[rows]
+        slots.pending_step[at[slots.pending_step[at] == flight.step_id]] = -1
+        slots.last_token[at] = tokens
+        known = slots.out_known[at] + 1
+        slots.out_known[at] = known
+        unsent = slots.unsent[at] + 1
+        over = known >= slots.out_limit[at]
+        stopped = (slots.stop_ids[at] == tokens[:, None]).any(axis=1) & (known > slots.out_floor[at])
+        special = over | stopped | slots.custom[at] | (known == 1)
+        emit = special | (unsent >= slots.interval[at])
+        slots.unsent[at] = np.where(emit, 0, unsent)
+        self._state.counters.generated_tokens += len(at)
+        requests, append = slots.requests, self._outputs.append
+        if special.any():
+            columns = (rows, at, tokens, unsent, emit, special, stopped, over)
+            for row, slot, token, count, now, odd, stop, full in zip(*(c.tolist() for c in columns), strict=True):
+                request: Any = requests[slot]
+                request.output_ids.append(token)
+                if odd:
+                    self._special(request, row, token, count, stop, full, result)
+                elif now:
+                    append(Output(rid=request.message.rid, token_ids=request.output_ids[-count:]))
+        elif emit.all() and int(unsent.max(initial=0)) == 1:
+            for slot, token in zip(at.tolist(), tokens.tolist(), strict=True):
+                request = requests[slot]
+                request.output_ids.append(token)
+                append(Output(rid=request.message.rid, token_ids=[token]))
+        else:
+            for slot, token, count, now in zip(
+                at.tolist(), tokens.tolist(), unsent.tolist(), emit.tolist(), strict=True
+            ):
+                request = requests[slot]
+                request.output_ids.append(token)
+                if now:
+                    append(Output(rid=request.message.rid, token_ids=request.output_ids[-count:]))
+
+    def _special(
+        self, request: Request, row: int, token: int, unsent: int, stopped: bool, over: bool, result: StepResult
+    ) -> None:
+        """A token that is its request's first or last, or has logprobs or a constraint to account for."""
+        slots, slot = self._state.slots, request.slot
+        slots.unsent[slot] = unsent
+        logprobs = result.logprobs.get(row)
+        if logprobs is not None:
+            add_logprobs(request, logprobs)
+        failure, complete = "", False
+        if request.constraint is not None and not stopped:
+            if request.constraint.advance(token, request.output_ids):
+                complete = request.constraint.finished()
+            else:
+                failure = f"the output constraint failed at token {token}"
+        if failure:
+            self._finish(request, finish_reason="error", message=failure, status=500)
+        elif stopped:
+            self._finish(request, finish_reason="stop", matched=token)
+        elif complete:
+            self._finish(request, finish_reason="stop")
+        elif over:
+            self._finish(request, finish_reason="length")
+        elif len(request.output_ids) == 1 or unsent >= slots.interval[slot]:
+            self._outputs.append(make_output(request, unsent, first=len(request.output_ids) == 1))
+            slots.unsent[slot] = 0

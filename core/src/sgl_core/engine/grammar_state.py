@@ -1,0 +1,74 @@
+"""A request's constraint while it generates: the matcher, and whether its reasoning block has ended yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgl_core.api.grammar import Matcher
+
+log = logging.getLogger(__name__)
+
+
+_TAIL = 16
+"""How many tokens back an end marker may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEnd:
+    """The marker that ends a reasoning block: the ids it usually has, and its text for when tokens run across its borders."""
+
+    ids: tuple[int, ...]
+    text: bytes = b""
+    token_bytes: Callable[[int], bytes] | None = None
+
+    def reached(self, output_ids: Sequence[int]) -> bool:
+        """Whether the last token completed the marker."""
+        if self.ids and tuple(output_ids[-len(self.ids) :]) == self.ids:
+            return True
+        if self.token_bytes is None or not self.text:
+            return False
+        tail = [self.token_bytes(token) for token in output_ids[-_TAIL:]]
+        return self.text in b"".join(tail) and self.text not in b"".join(tail[:-1])
+
+
+@dataclass(slots=True, eq=False)
+class Constraint:
+    """``reasoning_end`` None means that the constraint holds from the first token. A matcher that raises makes ``advance``
+    answer false from then on; it never stops the step."""
+
+    matcher: Matcher
+    reasoning_end: ReasoningEnd | None = None
+    active: bool = True
+    broken: bool = False
+
+    def fill(self, masks: NDArray[np.int32], row: int) -> None:
+        """Write this step's allowed tokens; all of them while the model still reasons."""
+        masks[row] = -1
+        if not self.active:
+            return
+        try:
+            self.matcher.fill_mask(masks, row)
+        except Exception:
+            log.exception("a matcher could not fill its mask")
+            self.broken = True
+
+    def advance(self, token: int, output_ids: Sequence[int]) -> bool:
+        """Account for a sampled token, the last of ``output_ids``; false when the constraint forbids it."""
+        if self.active:
+            try:
+                return not self.broken and self.matcher.accept(token)
+            except Exception:
+                log.exception("a matcher failed on a token")
+                self.broken = True
+                return False
+        self.active = self.reasoning_end is None or self.reasoning_end.reached(output_ids)
+        return True
+
+    def finished(self) -> bool:
+        """Whether nothing but an end may follow."""
+        return self.active and self.matcher.finished()

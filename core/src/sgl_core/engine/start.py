@@ -1,0 +1,64 @@
+"""Starting a worker from a plan: runtime, worker, load, scheduler, loop. The same steps in a process of its own and inline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sgl_core.api.worker import ProgressSink
+
+from .assembly import assemble
+from .grammar_state import ReasoningEnd
+from .grammars import GrammarTools
+from .limits import EngineLimits
+from .loop import EngineLoop, Inbox
+from .messages import FromWorker
+
+if TYPE_CHECKING:
+    from sgl_core.plan import Plan
+    from sgl_core.registry import Registries
+
+
+def make_loop(
+    plan: Plan, rank: int, inbox: Inbox, send: Callable[[FromWorker], None], progress: ProgressSink
+) -> EngineLoop:
+    """Load the model and announce it. Raises what the platform, the worker or a registry raises."""
+    if rank != 0:
+        raise ValueError(f"rank {rank}: this engine serves one rank per worker group so far")
+    registries = plan.registries()
+    limits = EngineLimits.from_config(plan.config)
+    worker = plan.runtime(registries).make_worker(rank)
+    capacity = worker.load(progress)
+
+    def load(registry: str, name: str) -> Any:
+        return registries[registry].load(name)
+
+    scheduler = assemble(worker, capacity, limits, load=load, make_grammar_tools=_grammar_tools(plan, registries))
+    loop = EngineLoop(scheduler, worker, inbox, send)
+    loop.announce(capacity)
+    return loop
+
+
+def _grammar_tools(plan: Plan, registries: Registries) -> Callable[[], GrammarTools] | None:
+    """How to make what constraints need, or None where the plan has no grammar backend. The tokenizer is read only then."""
+    chosen = plan.selection.get("grammars")
+    if chosen is None or chosen["name"] == "none":
+        return None
+    name, parser = chosen["name"], plan.selection.get("reasoning_parsers")
+
+    def make() -> GrammarTools:
+        from sgl_core.checkpoint import load_tokenizer
+        from sgl_core.checkpoint.sources import locate
+
+        files = locate(plan.config.get("model_path"), registries, revision=plan.config.get("revision"))
+        tokenizer = load_tokenizer(files, path=plan.config.get("tokenizer_path"))
+        backend = registries.grammars.load(name)(tokenizer)
+        marker = ""
+        if parser is not None:
+            marker = getattr(registries.reasoning_parsers.load(parser["name"]), "reasoning_end", "")
+        if not marker:
+            return GrammarTools(backend)
+        ids = tuple(tokenizer.encode(marker, add_special=False))
+        return GrammarTools(backend, ReasoningEnd(ids, marker.encode(), tokenizer.token_bytes))
+
+    return make

@@ -1,0 +1,81 @@
+"""EngineState: what the parts of the scheduler share. One value, made once, passed to each part."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sgl_core.api.worker import Capacity, Ints, NewRequest, Step
+
+from .holdings import Holdings
+from .limits import EngineLimits
+from .request import Request
+from .sharing import PrefixSharing
+from .slots import SlotTable
+from .waiting import WaitingQueue
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One row of a step that computes ``count`` tokens of a request's prompt from ``start`` on; ``last`` ends its prefill."""
+
+    request: Request
+    row: int
+    start: int
+    count: int
+    last: bool
+
+
+@dataclass(slots=True)
+class Flight:
+    """A step under way: its rows (slots), which of them are sampled (row numbers), and its prefill chunks."""
+
+    step: Step | None
+    step_id: int
+    slots: Ints
+    sampled: Ints
+    chunks: list[Chunk]
+    started: float
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start."""
+
+    retractions: int = 0
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    step_seconds: float = 0.0
+    steps: int = 0
+
+
+@dataclass(slots=True)
+class EngineState:
+    """``prefilling`` is in order of admission; ``newcomers`` have not been told to the worker yet."""
+
+    limits: EngineLimits
+    capacity: Capacity
+    holdings: Holdings
+    slots: SlotTable
+    queue: WaitingQueue
+    sharing: PrefixSharing
+    prefilling: list[Request] = field(default_factory=list)
+    newcomers: list[NewRequest] = field(default_factory=list)
+    flights: deque[Flight] = field(default_factory=deque)
+    last_step: int = -1
+    """The latest step submitted."""
+    done_step: int = -1
+    """The latest step taken in."""
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    """Group name to [cached tokens of its first admitted member or -1, members alive]."""
+    counters: Counters = field(default_factory=Counters)
+
+    def running(self) -> list[Request]:
+        """Every request that has a slot."""
+        return [request for request in self.slots.requests if request is not None]
+
+    def running_count(self) -> int:
+        return int(np.count_nonzero(self.slots.live))
