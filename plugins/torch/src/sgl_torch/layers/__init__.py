@@ -1,0 +1,27 @@
+"""The layers models are built of. Their arithmetic goes through the bound ops."""
+
+from .activation import gated_activation
+from .attention import Attention
+from .embedding import Embedding, LMHead
+from .linear import GateUpLinear, Linear, QKVLinear
+from .norm import RMSNorm
+from .quant import LinearMethod, PackedMethod, QuantConfig
+from .rope_scaling import RopeParameters, rope_parameters
+from .rotary import RotaryEmbedding
+
+__all__ = [
+    "Attention",
+    "Embedding",
+    "GateUpLinear",
+    "LMHead",
+    "Linear",
+    "LinearMethod",
+    "PackedMethod",
+    "QKVLinear",
+    "QuantConfig",
+    "RMSNorm",
+    "RopeParameters",
+    "RotaryEmbedding",
+    "gated_activation",
+    "rope_parameters",
+]

@@ -1,0 +1,257 @@
+"""From a plan to a ready ModelRunner: ops bound, model built, weights in, KV pool sized, attention backend made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from sgl_core.api import ModelInfo
+from sgl_core.api.worker import Capacity, ProgressSink
+
+from .attention.base import AttentionContext
+from .context import LayerContext
+from .dtypes import FP8_DTYPES, compute_dtype, dtype_name, kv_dtype
+from .exactness import rows_are_exact
+from .host_memory import available_memory, total_memory
+from .kv_pool import KVPool, bytes_per_token
+from .layers import Attention
+from .memory import MemoryBudget, kv_size
+from .model_runner import ModelRunner
+from .ops import OpContext, Ops, WeightPart, bind
+from .settings import RuntimeSettings
+
+if TYPE_CHECKING:
+    from sgl_core.registry import Registries
+
+log = logging.getLogger("sgl_torch")
+
+
+@dataclass(slots=True, kw_only=True)
+class Loaded:
+    """What loading made."""
+
+    runner: ModelRunner
+    capacity: Capacity
+    model: nn.Module
+    dtype: torch.dtype
+
+
+def load(
+    info: ModelInfo,
+    settings: RuntimeSettings,
+    registries: Registries,
+    progress: ProgressSink,
+    weights: Iterable[tuple[str, WeightPart]] | None = None,
+) -> Loaded:
+    """Load the model of ``info``, from its files unless ``weights`` are given. Raises what went wrong with a message for the operator; nothing is half loaded then."""
+    device = torch.device(settings.device)
+    dtype = compute_dtype(settings.dtype, info.dtype, fast_dtypes(settings))
+    context_length = int(settings.context_length or info.context_length)
+    op_context = OpContext(device=device, dtype=dtype, threads=settings.threads, features=settings.features)
+    ops = bind(registries, op_context, settings.platform)
+    context = LayerContext(
+        ops=ops,
+        dtype=dtype,
+        device=device,
+        context_length=context_length,
+        quant=_quantization(info, settings, registries),
+    )
+    with torch.inference_mode():
+        model = registries.models.load(info.architecture)(info, context)
+        before = available_memory()
+        fill(model, checkpoint(info, settings) if weights is None else weights, progress)
+        weight_bytes = max(weights_size(model), before - available_memory())
+        pool, pages, kv_note = _kv_pool(model, settings, context_length, dtype, device, weight_bytes)
+        attention = _attention(pool, settings, context_length, dtype, device, registries)
+    runner = ModelRunner(
+        model=model,
+        ops=ops,
+        pool=pool,
+        attention=attention,
+        page_size=settings.page_size,
+        max_requests=settings.max_requests,
+        device=device,
+    )
+    capacity = Capacity(
+        num_pages=pages,
+        page_size=settings.page_size,
+        max_requests=settings.max_requests,
+        context_length=context_length,
+        vocab_size=info.vocab_size,
+        kv_bytes_per_token=_bytes_per_token(model, pool.dtype),
+        weight_bytes=weight_bytes,
+        sliding_window=_common_window(model),
+        notes=(
+            f"weights: {dtype_name(dtype)}, {weight_bytes / (1 << 30):.2f} GiB",
+            kv_note,
+            *_kv_scale_notes(model, pool),
+            f"attention: {settings.attention_backend}",
+            *_op_notes(ops),
+            *_exactness_notes(ops, attention, dtype, device),
+        ),
+    )
+    return Loaded(runner=runner, capacity=capacity, model=model, dtype=dtype)
+
+
+def fast_dtypes(settings: RuntimeSettings) -> frozenset[str]:
+    """The 16-bit dtypes in which this device computes fast."""
+    if settings.platform != "cpu":
+        return frozenset({"float16", "bfloat16"})
+    bf16 = {"amx_bf16", "avx512_bf16", "bf16"} & settings.features
+    return frozenset({"bfloat16"}) if bf16 else frozenset()
+
+
+def checkpoint(info: ModelInfo, settings: RuntimeSettings) -> Iterable[tuple[str, WeightPart]]:
+    """The checkpoint's tensors, whatever its format."""
+    from pathlib import Path
+
+    from sgl_core.api.checkpoint import describe
+
+    from .loaders import iterate
+
+    tensors: Iterable[tuple[str, WeightPart]] = iterate(describe(Path(info.path)), settings.load_format)
+    return tensors
+
+
+def fill(model: Any, weights: Iterable[tuple[str, WeightPart]], progress: ProgressSink) -> None:
+    """Load ``weights`` into ``model``, reporting each tensor."""
+    model.load_weights(weights, progress=lambda done, total: progress("weights", done, total))
+    log.info("weights are loaded")
+
+
+def weights_size(model: nn.Module) -> int:
+    """Bytes of the dense tensors a model holds, each storage once; what an op packs elsewhere is not seen here."""
+    storages: dict[int, int] = {}
+
+    def note(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+
+    for module in model.modules():
+        for owner in (module, getattr(module, "method", None)):
+            for value in vars(owner).values() if owner is not None else ():
+                note(value)
+        for buffer in module.buffers(recurse=False):
+            note(buffer)
+    return sum(storages.values())
+
+
+def attention_layers(model: nn.Module) -> list[Attention]:
+    """The attention layers in the order of their ids. Raises ValueError when ids are missing or double."""
+    layers = sorted((m for m in model.modules() if isinstance(m, Attention)), key=lambda layer: layer.layer_id)
+    if [layer.layer_id for layer in layers] != list(range(len(layers))):
+        raise ValueError("the attention layers of a model must be numbered 0, 1, 2 ...")
+    return layers
+
+
+def _bytes_per_token(model: nn.Module, dtype: torch.dtype) -> int:
+    return sum(bytes_per_token(1, a.num_kv_heads, a.head_dim, dtype) for a in attention_layers(model))
+
+
+def _common_window(model: nn.Module) -> int | None:
+    """The window that every layer has; None where one layer sees everything."""
+    windows = {layer.window for layer in attention_layers(model)}
+    return windows.pop() if len(windows) == 1 else None
+
+
+def _kv_pool(
+    model: nn.Module,
+    settings: RuntimeSettings,
+    context_length: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    weight_bytes: int,
+) -> tuple[KVPool, int, str]:
+    storage = kv_dtype(settings.kv_cache_dtype, dtype)
+    layers = attention_layers(model)
+    size = kv_size(
+        MemoryBudget(
+            total=total_memory(),
+            available=available_memory(),
+            weights=weight_bytes,
+            fraction=settings.mem_fraction_static,
+        ),
+        bytes_per_token=_bytes_per_token(model, storage),
+        page_size=settings.page_size,
+        context_length=context_length,
+        max_requests=settings.max_requests,
+        max_total_tokens=settings.max_total_tokens,
+    )
+    pool = KVPool(
+        num_layers=len(layers),
+        num_slots=size.num_pages * settings.page_size,
+        num_kv_heads=layers[0].num_kv_heads,
+        head_dim=layers[0].head_dim,
+        dtype=storage,
+        device=device,
+    )
+    return pool, size.num_pages, f"{size.note}, {dtype_name(storage)}"
+
+
+def _attention(
+    pool: KVPool,
+    settings: RuntimeSettings,
+    context_length: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    registries: Registries,
+) -> Any:
+    name = settings.attention_backend
+    types = {option.name: option.type for option in registries.attention.spec(name).options}
+    options = {key: types.get(f"{name}.{key}", str)(value) for key, value in settings.options_of(name).items()}
+    make = registries.attention.load(name)
+    return make(
+        AttentionContext(
+            pool=pool,
+            page_size=settings.page_size,
+            dtype=dtype,
+            device=device,
+            context_length=context_length,
+            threads=settings.threads,
+            features=settings.features,
+            options=options,
+        )
+    )
+
+
+def _quantization(info: ModelInfo, settings: RuntimeSettings, registries: Registries) -> Any:
+    """The checkpoint's (or the asked-for) quantization; GGUF files need none, their parts say themselves what they are."""
+    name = settings.quantization or info.quant_method
+    if name in (None, "", "gguf", "unquant"):
+        return None
+    return registries.quantization.load(name).config_from(dict(info.quant_config))
+
+
+def _kv_scale_notes(model: nn.Module, pool: KVPool) -> tuple[str, ...]:
+    if pool.dtype not in FP8_DTYPES:
+        return ()
+    layers = attention_layers(model)
+    scaled = [layer for layer in layers if layer.scales_loaded]
+    if not scaled:
+        log.warning("the checkpoint has no scales for an fp8 KV cache: 1.0 is used, which may cost accuracy")
+        return ("KV scales: 1.0 (the checkpoint has none)",)
+    k, v = [layer.k_scale for layer in layers], [layer.v_scale for layer in layers]
+    return (f"KV scales: from the checkpoint, k {min(k):g} to {max(k):g}, v {min(v):g} to {max(v):g}",)
+
+
+def _op_notes(ops: Ops) -> tuple[str, ...]:
+    kernels = sorted({name for name in ops.chosen.values() if not name.startswith("torch")})
+    missed = [f"op {name} not used: {why}" for name, why in sorted(ops.passed_over.items())]
+    served = f"ops: {', '.join(kernels)}" if kernels else "ops: torch (sgl-ops has faster ones)"
+    return (served, *missed)
+
+
+def _exactness_notes(ops: Ops, attention: Any, dtype: torch.dtype, device: torch.device) -> tuple[str, ...]:
+    if dtype != torch.float32 or device.type != "cpu":
+        return ()
+    if rows_are_exact(ops.linear) and getattr(attention, "exact", True):
+        return ("batch invariance: exact",)
+    return (
+        "batch invariance: not exact here (MKL had started before MKL_CBWR=AUTO,STRICT was set, or torch has no MKL); "
+        "greedy answers may differ in rare ties",
+    )

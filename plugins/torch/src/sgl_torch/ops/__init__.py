@@ -1,0 +1,17 @@
+"""Named ops: what layers call, bound once at load to the best implementation for the device."""
+
+from .contract import EmbeddingOp, LinearOp, OpContext, OpUnavailable, QuantizedPart, WeightPart
+from .table import OPS, Ops, bind, reference_ops
+
+__all__ = [
+    "OPS",
+    "EmbeddingOp",
+    "LinearOp",
+    "OpContext",
+    "OpUnavailable",
+    "Ops",
+    "QuantizedPart",
+    "WeightPart",
+    "bind",
+    "reference_ops",
+]
