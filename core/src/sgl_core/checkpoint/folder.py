@@ -13,6 +13,8 @@ from .gguf_file import GgufError, GgufFile, read_gguf
 from .json_file import read_json_object
 
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
+# The ending and the usual name by load format, the preferred one first.
+_USUAL = {"safetensors": (".safetensors", "model"), "pt": (".bin", "pytorch_model")}
 # Files beside pytorch weights that are no weights.
 _NOT_WEIGHTS = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states).*\.(bin|pt|pth)$")
 
@@ -105,25 +107,32 @@ def _gguf_shards(path: Path) -> list[Path]:
     return files
 
 
-def _weight_files(root: Path) -> tuple[str, tuple[Path, ...], Mapping[str, str] | None]:
-    """The load format, the files to read and the index (tensor name to file name) of a folder.
+def find_weights(root: Path, load_format: str) -> tuple[tuple[Path, ...], Mapping[str, str] | None]:
+    """The weight files of a folder in the format ``safetensors`` or ``pt``, and their index (tensor name to file name).
 
     A complete index decides, then the single file of the usual name, then every file of the kind; files that belong
-    to none of these (a second copy in another split, an original-format file) are left alone.
+    to none of these (a second copy in another split, an original-format file) are left alone. Nothing found: no files.
     """
-    for load_format, suffix, stem in (("safetensors", ".safetensors", "model"), ("pt", ".bin", "pytorch_model")):
-        single = root / f"{stem}{suffix}"
-        index = _read_index(root / f"{stem}{suffix}.index.json", single)
-        if index is not None:
-            return load_format, tuple(root / name for name in sorted(set(index.values()))), index
-        if single.is_file():
-            return load_format, (single,), None
-        files = [file for file in sorted(root.glob(f"*{suffix}")) if not _NOT_WEIGHTS.match(file.name)]
-        ours = [file for file in files if not file.name.startswith("consolidated")] or files
-        if ours:
-            return load_format, tuple(ours), None
-    pickles = [file for file in sorted([*root.glob("*.pt"), *root.glob("*.pth")]) if not _NOT_WEIGHTS.match(file.name)]
-    return ("pt", tuple(pickles), None) if pickles else ("dummy", (), None)
+    suffix, stem = _USUAL[load_format]
+    single = root / f"{stem}{suffix}"
+    index = _read_index(root / f"{stem}{suffix}.index.json", single)
+    if index is not None:
+        return tuple(root / name for name in sorted(set(index.values()))), index
+    if single.is_file():
+        return (single,), None
+    files = [file for file in sorted(root.glob(f"*{suffix}")) if not _NOT_WEIGHTS.match(file.name)]
+    if not files and load_format == "pt":
+        pickles = sorted([*root.glob("*.pt"), *root.glob("*.pth")])
+        return tuple(file for file in pickles if not _NOT_WEIGHTS.match(file.name)), None
+    return tuple([file for file in files if not file.name.startswith("consolidated")] or files), None
+
+
+def _weight_files(root: Path) -> tuple[str, tuple[Path, ...], Mapping[str, str] | None]:
+    for load_format in _USUAL:
+        files, index = find_weights(root, load_format)
+        if files:
+            return load_format, files, index
+    return "dummy", (), None
 
 
 def _read_index(path: Path, single: Path) -> dict[str, str] | None:

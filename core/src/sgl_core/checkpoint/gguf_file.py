@@ -82,8 +82,11 @@ class GgufFile:
         return str(self.metadata.get("general.architecture", ""))
 
     def map(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The whole file as a read-only byte array; a tensor's bytes are ``[offset : offset + nbytes]`` of it."""
-        return np.memmap(self.path, dtype=np.uint8, mode="r")
+        """The whole file as a byte array; a tensor's bytes are ``[offset : offset + nbytes]`` of it.
+
+        Pages are mapped, not read, and copied on write, so that nothing ever changes the file.
+        """
+        return np.memmap(self.path, dtype=np.uint8, mode="c")
 
 
 def read_gguf(path: Path) -> GgufFile:
