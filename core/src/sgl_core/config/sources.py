@@ -15,6 +15,8 @@ from .fields import fields
 from .values import BadValue, from_text, parse_json
 
 ENV_PREFIX = "SGL_"
+OTHER_READERS = ("SGL_CACHE_DIR", "SGL_CPU_", "SGL_OPS_")
+"""Variables with our prefix that set no field: the cache folder, and what platforms and kernels read for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def from_environment(env: Mapping[str, str]) -> tuple[dict[str, Setting], list[s
     warnings: list[str] = []
     problems: list[ConfigError] = []
     for name in sorted(env):
-        if not name.startswith(ENV_PREFIX):
+        if not name.startswith(ENV_PREFIX) or (name not in by_name and name.startswith(OTHER_READERS)):
             continue
         declared = by_name.get(name)
         if declared is None:

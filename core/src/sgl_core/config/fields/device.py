@@ -38,7 +38,10 @@ class Device(Subject):
     )
     use_ray = field(bool, False, "Start the ranks as Ray actors.")
     custom_sigquit_handler = field(
-        Callable[..., Any] | None, None, "Function, as module:function, to call when a rank dies."
+        Callable[..., Any] | None,
+        None,
+        "Function, as module:function, to call when a rank dies. From Python only.",
+        cli=False,
     )
     numa_node = field(list[int] | None, None, "NUMA node of each rank, in order. Unset finds out.")
     gc_threshold = field(list[int] | None, None, "Thresholds of Python's garbage collector, one to three numbers.")
