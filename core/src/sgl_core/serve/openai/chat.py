@@ -1,0 +1,168 @@
+"""/v1/chat/completions, the way in: from its body to requests of the core, with template, tools and constraints."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sgl_core.api.sampling import GrammarRequest
+from sgl_core.serve.core.constraint import constraint
+from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.prompts import Prompt
+from sgl_core.serve.core.request import TextRequest
+from sgl_core.serve.core.service import Service
+from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_params
+
+from .chat_protocol import ChatRequest, check_messages, check_tools, wanted_tool
+from .fields import NAMES, refuse_unserved
+
+MAX_TOP_LOGPROBS = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class Chat:
+    """One call, translated. ``top_logprobs`` None means that no logprobs were asked for."""
+
+    service: Service
+    request: TextRequest
+    top_logprobs: int | None
+    usage_last: bool
+    usage_always: bool
+    token_ids: bool
+    one_call: bool
+    stream_reasoning: bool
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        """The envelope of an answer or a chunk."""
+        return {
+            "id": self.request.rid,
+            "object": kind,
+            "created": self.created,
+            "model": self.service.card.name,
+            "choices": choices,
+        }
+
+
+async def translate(body: ChatRequest, service: Service) -> Chat:
+    """Check everything, render and tokenize. Raises RequestError."""
+    refuse_unserved(body, "chat")
+    if body.modalities not in (None, [], ["text"]):
+        raise unsupported("modalities", "this model writes text only")
+    check_messages(body.messages)
+    card = service.card
+    top = _top_logprobs(body)
+    usage_last, usage_always = body.usage_wanted(card.include_usage)
+    tools = check_tools(body.tools)
+    wanted = wanted_tool(body.tool_choice, tools)
+    limit = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
+    values = body.sampling()
+    if body.max_completion_tokens is not None:
+        values["max_new_tokens"] = body.max_completion_tokens
+    parse_tools = wanted != "none" and service.tool_parser is not None
+    if parse_tools and "special_tokens" in service.parser_flags and body.skip_special_tokens is None:
+        values["skip_special_tokens"] = False
+    sampling = sampling_params(values, card, names={**NAMES, "max_new_tokens": limit}, fewest=1)
+    grammar = _constraint(body, service, wanted, tools)
+    prompt, thinking = await render(body, service, tools if wanted != "none" else [])
+    room = fit_context(sampling, len(prompt.ids), card, param="messages", limit_param=limit)
+    request = TextRequest(
+        input_ids=prompt.ids,
+        sampling=msgspec.structs.replace(sampling, max_new_tokens=room),
+        n=body.choices(),
+        logprobs=logprob_options(card, output=top is not None, top=top or 0),
+        stream=bool(body.stream),
+        stream_interval=body.interval(),
+        grammar=grammar,
+        parse=service.parse_settings(
+            tools=tools,
+            parse_tools=parse_tools,
+            separate_reasoning=body.separate_reasoning is not False,
+            prompt=prompt.text or "",
+            thinking=thinking,
+            constrained=grammar is not None,
+        ),
+        rid=body.rid or f"chatcmpl-{uuid.uuid4().hex}",
+        priority=body.priority or 0,
+        cache_salt=body.cache_salt or "",
+    )
+    return Chat(
+        service=service,
+        request=request,
+        top_logprobs=top,
+        usage_last=usage_last,
+        usage_always=usage_always,
+        token_ids=bool(body.return_token_ids),
+        one_call=body.parallel_tool_calls is False,
+        stream_reasoning=body.stream_reasoning is not False,
+    )
+
+
+def _top_logprobs(body: ChatRequest) -> int | None:
+    top = body.top_logprobs
+    if top is not None and not 0 <= top <= MAX_TOP_LOGPROBS:
+        raise refuse("top_logprobs", f"must be at least 0 and at most {MAX_TOP_LOGPROBS}, not {top}")
+    if top is not None and not body.logprobs:
+        if top == 0 and body.logprobs is None:
+            return None
+        raise refuse("top_logprobs", "can only be given with logprobs: true")
+    return (top or 0) if body.logprobs else None
+
+
+def _constraint(body: ChatRequest, service: Service, wanted: str, tools: list[dict[str, Any]]) -> GrammarRequest | None:
+    after = service.reasoning_parser is not None
+    asked = constraint(
+        service.card,
+        response_format=body.response_format,
+        regex=body.regex,
+        ebnf=body.ebnf,
+        json_schema=body.json_schema,
+        structural_tag=body.structural_tag,
+        after_reasoning=after,
+    )
+    if wanted in ("none", "auto"):
+        return asked
+    if asked is not None:
+        raise refuse("tool_choice", "a call that must come cannot be combined with another constraint on the output")
+    structure = getattr(service.tool_parser, "structure", None)
+    made: GrammarRequest | None = None if structure is None else structure(tools, wanted.removeprefix("function:"))
+    if made is None or made.kind not in service.card.grammar_kinds:
+        why = (
+            "no tool-call parser is configured (--tool-call-parser)"
+            if service.tool_parser is None
+            else (f"it needs a grammar, and grammar backend {service.card.grammar_backend!r} cannot give it")
+        )
+        raise unsupported("tool_choice", f"a call cannot be forced: {why}")
+    return msgspec.structs.replace(made, after_reasoning=after)
+
+
+async def render(body: ChatRequest, service: Service, tools: list[dict[str, Any]]) -> tuple[Prompt, bool | None]:
+    """The prompt, and whether request or template variables decide on thinking."""
+    template = service.chat_template()
+    variables = dict(body.chat_template_kwargs or {})
+    if body.reasoning_effort is not None:
+        variables.setdefault("reasoning_effort", body.reasoning_effort)
+        if body.reasoning_effort == "none":
+            variables.setdefault("enable_thinking", False)
+            variables.setdefault("thinking", False)
+    go_on = bool(body.continue_final_message)
+    add = body.add_generation_prompt if body.add_generation_prompt is not None else not go_on
+    messages = body.messages
+    if "developer" not in template.source:
+        messages = [{**m, "role": "system"} if m["role"] == "developer" else m for m in messages]
+    text = template.render(
+        messages,
+        tools=tools,
+        documents=body.documents,
+        variables=variables,
+        add_generation_prompt=add,
+        continue_final_message=go_on,
+    )
+    if not text:
+        raise RequestError("messages: the chat template made an empty prompt", param="messages")
+    thinking = variables.get("enable_thinking", variables.get("thinking"))
+    return await service.encoder.rendered(text), thinking if isinstance(thinking, bool) else None

@@ -1,0 +1,104 @@
+"""A served application on a scripted channel, reached over ASGI."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from sgl_core.checkpoint.tokenizer import Tokenizer
+from sgl_core.serve.core.front import Front
+from sgl_core.serve.core.metrics import Metrics
+from sgl_core.serve.core.request import ModelCard
+from sgl_core.serve.core.service import Service
+from sgl_core.serve.core.templates import ChatTemplate
+from sgl_core.serve.http.app import make_app
+from sgl_core.serve.http.settings import HttpSettings
+from sgl_core.serve.testing import ScriptedChannel, Script, byte_tokenizer, says
+
+STORY = "Once upon a time, \u4e16\u754c and \U0001f923 met.\nThe end"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return byte_tokenizer(["Once", " upon", " time", " the", " and"])
+
+
+@dataclass
+class Api:
+    """A client and what is behind it."""
+
+    client: httpx.AsyncClient
+    service: Service
+    channel: ScriptedChannel
+    tokenizer: Tokenizer
+    app: Any = field(default=None, repr=False)
+
+    async def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+        return await self.client.post(path, json=body, **options)
+
+    async def events(self, path: str, body: dict[str, Any]) -> list[Any]:
+        """The JSON events of a stream that must end with exactly one [DONE]."""
+        response = await self.post(path, {**body, "stream": True})
+        assert response.status_code == 200, response.text
+        return parse_sse(response.text)
+
+
+def parse_sse(text: str) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    assert lines.count("[DONE]") == 1
+    return [json.loads(line, parse_constant=_refuse) for line in lines[:-1]]
+
+
+def _refuse(word: str) -> None:
+    raise AssertionError(f"{word} is not JSON")
+
+
+MakeApi = Callable[..., AbstractAsyncContextManager[Api]]
+
+
+@pytest.fixture
+def serve(tokenizer: Tokenizer) -> MakeApi:
+    """``async with serve(...) as api``; by default the model tells STORY and ends it with its end-of-sequence token."""
+
+    @contextlib.asynccontextmanager
+    async def make(
+        script: Script | None = None,
+        *,
+        silent: bool = False,
+        card: dict[str, Any] | None = None,
+        settings: HttpSettings | None = None,
+        with_tokenizer: Tokenizer | None = None,
+        **service_fields: Any,
+    ) -> AsyncIterator[Api]:
+        own = with_tokenizer or tokenizer
+        eos = own.eos_token_ids
+        script = script or says(own.encode(STORY, False), eos=eos[0])
+        channel = ScriptedChannel(None if silent else script, vocab_size=own.size)
+        metrics = Metrics("tiny")
+        model = ModelCard(name="tiny", path="/models/tiny", vocab_size=own.size, eos_token_ids=eos, **(card or {}))
+        front = Front(channel, own, model, observers=[metrics])
+        template = ChatTemplate(own.chat_template, own.special_tokens) if own.chat_template else None
+        fields = {"template": template, "metrics": metrics, **service_fields}
+        service = Service(front=front, **fields)
+        await front.start()
+        await front.wait_ready()
+        app = make_app(service, settings)
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=10) as client:
+            yield Api(client, service, channel, own, app)
+        await front.close()
+
+    return make
