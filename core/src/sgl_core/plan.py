@@ -13,6 +13,7 @@ from sgl_core.api.worker import PlatformRuntime
 from sgl_core.config.config import Config
 from sgl_core.registry.codec import spec_from_dict, spec_to_dict
 from sgl_core.registry.errors import RegistryError
+from sgl_core.registry.options import plugin_options
 from sgl_core.registry.platform import PlatformChoice, PlatformError, select_platform
 from sgl_core.registry.policy import Policy
 from sgl_core.registry.registries import Registries
@@ -48,7 +49,8 @@ class Plan:
 
     ``selection`` maps a slot (mostly the registry's name) to the entry chosen for it; ``dists`` maps the name of every
     plugin distribution that took part to its version. ``added`` holds entries added by program, ``prefer`` decided
-    conflicts, and ``env`` environment variables that rules want in the workers.
+    conflicts, ``env`` holds environment variables that rules want in the workers, and ``options`` the checked
+    ``--plugin-option`` values (``entry.option``), with the defaults of every chosen entry.
     """
 
     config: Config
@@ -59,6 +61,7 @@ class Plan:
     added: tuple[Mapping[str, Any], ...] = ()
     prefer: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One JSON object. Contains the configuration's secrets: it goes to our own workers only."""
@@ -72,6 +75,7 @@ class Plan:
                 "added": list(self.added),
                 "prefer": dict(self.prefer),
                 "env": dict(self.env),
+                "options": dict(self.options),
             },
             sort_keys=True,
         )
@@ -92,6 +96,7 @@ class Plan:
             added=tuple(data["added"]),
             prefer=data["prefer"],
             env=data["env"],
+            options=data["options"],
         )
 
     def registries(self) -> Registries:
@@ -141,7 +146,7 @@ def make_plan(
     explicit: Callable[[str], bool] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Check for undecided conflicts, select, and freeze.
+    """Check for undecided conflicts, select, check the plugins' options, and freeze.
 
     ``explicit`` is ``ServerArgs.explicit``; see :func:`sgl_core.registry.selection.select`. Raises RegistryError.
     """
@@ -167,6 +172,7 @@ def make_plan(
         added=added,
         prefer=dict(registries.policy.prefer),
         env=dict(env or {}),
+        options=plugin_options(registries, config.get("plugin_option"), selection),
     )
 
 

@@ -1,0 +1,1 @@
+"""A model architecture from outside the workspace: StarCoder2."""
