@@ -33,9 +33,16 @@ class OpContext:
 class QuantizedPart(Protocol):
     """A weight that stays in its file's blocks (``sgl_torch.loaders.QuantizedTensor``)."""
 
-    raw: NDArray[np.uint8]
-    ggml_type: int
-    shape: tuple[int, ...]
+    @property
+    def raw(self) -> NDArray[np.uint8]:
+        """[rows, bytes per row]."""
+        ...
+
+    @property
+    def ggml_type(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
     def dequantize(self, dtype: torch.dtype) -> torch.Tensor: ...
 
