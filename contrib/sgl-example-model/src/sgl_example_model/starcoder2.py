@@ -116,8 +116,8 @@ class Body(nn.Module):
         x: torch.Tensor = self.embed_tokens(batch.input_ids)
         for layer in self.layers:
             x = layer(x, batch)
-        x = self.norm(x)
-        return x
+        out: torch.Tensor = self.norm(x)
+        return out
 
 
 class Starcoder2ForCausalLM(nn.Module):

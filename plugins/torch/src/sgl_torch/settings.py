@@ -55,19 +55,10 @@ class RuntimeSettings:
             quantization=get("quantization"),
             threads=threads,
             features=plan.facts.features,
-            plugin_options=_options(get("plugin_option")),
+            plugin_options=dict(plan.options),
         )
 
     def options_of(self, entry: str) -> dict[str, Any]:
         """The ``--plugin-option`` values of one entry, by their name without the entry's."""
         prefix = f"{entry}."
         return {key[len(prefix) :]: value for key, value in self.plugin_options.items() if key.startswith(prefix)}
-
-
-def _options(given: Any) -> dict[str, Any]:
-    """``plugin_option`` as a mapping, whether it came as one or as NAME=VALUE strings."""
-    if not given:
-        return {}
-    if isinstance(given, Mapping):
-        return dict(given)
-    return dict(item.split("=", 1) for item in given)
