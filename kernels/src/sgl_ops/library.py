@@ -19,110 +19,41 @@ HOW = (
     "`apt install g++` and `pip install cmake ninja`), or install a binary wheel of sgl-ops."
 )
 
-_P, _I32, _I64, _F = c_void_p, c_int32, c_int64, c_float
+_TYPES: dict[str, Any] = {"p": c_void_p, "i": c_int32, "l": c_int64, "f": c_float, "s": c_char_p, "-": None}
 
-# name: (argument types, result). Every c_int result is 0, or -1 with sgl_last_error().
-_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
-    "sgl_last_error": ([], c_char_p),
-    "sgl_abi": ([], c_int),
-    "sgl_isa": ([], c_char_p),
-    "sgl_isa_note": ([], c_char_p),
-    "sgl_pool_threads": ([], c_int),
-    "sgl_pool_default_threads": ([], c_int),
-    "sgl_pool_set_threads": ([c_int, c_int], c_int),
-    "sgl_packed_bytes": ([_I32, _I64, _I64, _I64], _I64),
-    "sgl_raw_row_bytes": ([_I32, _I64], _I64),
-    "sgl_pack": ([_I32, _P, _P, _P, _I64, _I64, _I64, _P], c_int),
-    "sgl_packed_check": ([_P, _I64], c_int),
-    "sgl_linear": ([_I32, _P, _P, _I64, _I64, _P, _P, _P, _I32], c_int),
-    "sgl_embed": ([_P, _P, _I32, _I64, _P, _I64, _F], c_int),
-    "sgl_attention": (
-        [
-            _P,
-            _I64,
-            _P,
-            _I64,
-            _P,
-            _P,
-            _I32,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _P,
-            _P,
-            _P,
-            _I64,
-            _I64,
-            _P,
-            _P,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _F,
-            _I64,
-            _F,
-            _P,
-            _I32,
-        ],
-        c_int,
-    ),
-    "sgl_rms_norm": ([_P, _I64, _P, _I64, _P, _P, _I64, _I64, _I64, _F, _F], c_int),
-    "sgl_rope_kv": (
-        [
-            _P,
-            _I64,
-            _P,
-            _I64,
-            _P,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _P,
-            _I32,
-            _P,
-            _I64,
-            _I64,
-            _I32,
-            _P,
-            _P,
-            _F,
-            _F,
-            _P,
-            _I32,
-            _P,
-            _P,
-            _I32,
-            _I64,
-            _I64,
-            _I64,
-            _I64,
-            _P,
-            _P,
-        ],
-        c_int,
-    ),
-    "sgl_act_mul": ([_P, _I64, _P, _I64, _P, _I64, _I64, _I64, _I32], c_int),
-    "sgl_add": ([_P, _I64, _P, _I64, _I64, _I64], c_int),
-    "sgl_gather_rows": ([_P, _I64, _P, _I32, _I64, _P, _I64, _I64], c_int),
-    "sgl_argmax": ([_P, _I64, _I64, _I64, _P], c_int),
-    "sgl_sample": ([_P, _I64, _I64, _I64, _P, _P, _P, _P, _P, _P, _P], c_int),
-    "sgl_logsumexp": ([_P, _I64, _I64, _I64, _F, _P], c_int),
-    "sgl_mask_logits": ([_P, _I64, _I64, _P, _I64, _P, _I64], c_int),
-    "sgl_tape_new": ([], _P),
-    "sgl_tape_free": ([_P], None),
-    "sgl_tape_begin": ([_P], c_int),
-    "sgl_tape_end": ([], c_int),
-    "sgl_tape_replay": ([_P], c_int),
-    "sgl_tape_size": ([_P], _I64),
-    "sgl_tape_name": ([_P, _I64], c_char_p),
-    "sgl_tape_profile": ([_P, _P], c_int),
+# name: result and argument types (pointer, int32, int64 = long, float, string). An "i" result is 0, or -1 with sgl_last_error().
+_FUNCTIONS = {
+    "sgl_last_error": "s",
+    "sgl_abi": "i",
+    "sgl_isa": "s",
+    "sgl_isa_note": "s",
+    "sgl_pool_threads": "i",
+    "sgl_pool_default_threads": "i",
+    "sgl_pool_set_threads": "i ii",
+    "sgl_packed_bytes": "l illl",
+    "sgl_raw_row_bytes": "l il",
+    "sgl_pack": "i ippp lll p",
+    "sgl_packed_check": "i pl",
+    "sgl_linear": "i ip pll ppp i",
+    "sgl_embed": "i ppil plf",
+    "sgl_attention": "i pl pl ppi llll pp pll pp llllll fl fpi",
+    "sgl_rms_norm": "i pl pl p pl ll ff",
+    "sgl_rope_kv": "i pl pl pl lllll pi pll i pp ff pi ppi llll pp",
+    "sgl_act_mul": "i pl pl pl ll i",
+    "sgl_add": "i pl pl ll",
+    "sgl_gather_rows": "i pl pi l pl l",
+    "sgl_argmax": "i plll p",
+    "sgl_sample": "i plll pppp pp p",
+    "sgl_logsumexp": "i plll f p",
+    "sgl_mask_logits": "i pll pl pl",
+    "sgl_tape_new": "p",
+    "sgl_tape_free": "- p",
+    "sgl_tape_begin": "i p",
+    "sgl_tape_end": "i",
+    "sgl_tape_replay": "i p",
+    "sgl_tape_size": "l p",
+    "sgl_tape_name": "s pl",
+    "sgl_tape_profile": "i pp",
 }
 
 
@@ -198,9 +129,10 @@ def _open() -> tuple[ctypes.CDLL | None, str, str]:
             return None, str(path), f"{path} cannot be loaded: {error}. {HOW}"
         if abi != ABI:
             return None, str(path), f"{path} has interface {abi}, this package needs {ABI}. {HOW}"
-        for name, (arguments, result) in _FUNCTIONS.items():
+        for name, signature in _FUNCTIONS.items():
             function = getattr(lib, name)
-            function.argtypes, function.restype = arguments, result
+            result, *arguments = signature.replace(" ", "")
+            function.restype, function.argtypes = _TYPES[result], [_TYPES[a] for a in arguments]
         return lib, str(path), ""
     looked = ", ".join(str(p) for p in places)
     return None, "", f"the compiled library {NAME} is not there (looked at {looked}). {HOW}"

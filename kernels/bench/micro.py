@@ -1,0 +1,82 @@
+"""One-thread cost of single kernels by CPU time (a busy neighbour disturbs it little): GFLOP/s, GB/s, cycles per key.
+
+    SGL_CPU_ISA=avx2 python kernels/bench/micro.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import sgl_ops
+from sgl_ops import attention, linear
+
+
+def cpu_seconds(run: Callable[[], None], least: float = 0.15) -> float:
+    """CPU seconds of one call, best of three batches."""
+    run()
+    count, best = 1, 1e30
+    while True:
+        start = time.thread_time()
+        for _ in range(count):
+            run()
+        spent = time.thread_time() - start
+        if spent > least / 3:
+            break
+        count *= 2
+    for _ in range(3):
+        start = time.thread_time()
+        for _ in range(count):
+            run()
+        best = min(best, (time.thread_time() - start) / count)
+    return best
+
+
+def products() -> None:
+    rng = np.random.default_rng(0)
+    for fmt, block, size in (("Q4_0", 32, 18), ("Q4_1", 32, 20), ("Q8_0", 32, 34), ("Q6_K", 256, 210), ("BF16", 1, 2), ("F32", 1, 4)):
+        for n_out, n_in in ((1536, 768), (576, 1536)):
+            raw = rng.integers(0, 60, (n_out, n_in // block * size), dtype=np.uint8)
+            packed = linear.pack(fmt, raw, n_out, n_in)
+            line = f"{fmt:<5} {n_out:>5} x {n_in:<5}"
+            for tokens in (1, 2, 4, 8, 16, 96):
+                x, out = rng.standard_normal((tokens, n_in), dtype=np.float32), np.empty((tokens, n_out), np.float32)
+                seconds = cpu_seconds(lambda x=x, out=out, tokens=tokens, packed=packed: packed.run(x, out, rows=tokens))  # type: ignore[misc]
+                if tokens == 1:
+                    line += f"  T=1 {packed.nbytes / seconds / 1e9:5.1f} GB/s |"
+                line += f" {tokens}: {2e-9 * tokens * n_out * n_in / seconds:5.1f}"
+            print(line + " GFLOP/s")
+
+
+def keys() -> None:
+    rng = np.random.default_rng(0)
+    for kv_dtype, size in (("float32", 4), ("bfloat16", 2), ("int8", 1)):
+        for heads, kv_heads, dim in ((9, 3, 64), (32, 8, 128)):
+            for queries, context in ((1, 1024), (256, 256)):
+                slots = context + queries
+                cache = [np.ones(slots * kv_heads * dim * size, np.uint8) for _ in range(2)]
+                scale = np.ones((slots, kv_heads), np.float32)
+                q = rng.standard_normal((queries, heads * dim), dtype=np.float32)
+                out, table = np.empty_like(q), np.arange(-(-slots // 16), dtype=np.int32)
+                lens, contexts = np.array([queries], np.int32), np.array([context], np.int32)
+
+                def run() -> None:
+                    attention.paged_attention(
+                        q, out, cache[0], cache[1], table, lens, contexts, tokens=queries, requests=1, heads=heads, kv_heads=kv_heads,
+                        head_dim=dim, page_size=16, pages_stride=len(table), scale=0.1, kv_dtype=kv_dtype, k_scale=scale, v_scale=scale,
+                    )  # fmt: skip
+
+                seconds = cpu_seconds(run)
+                pairs = queries * (context + (queries + 1) / 2)
+                print(
+                    f"attention {kv_dtype:<9} heads {heads}/{kv_heads} dim {dim} q {queries} ctx {context}: "
+                    f"{4e-9 * pairs * heads * dim / seconds:5.1f} GFLOP/s, {seconds * 1e9 / (pairs * kv_heads):6.1f} ns per key and kv head"
+                )
+
+
+if __name__ == "__main__":
+    sgl_ops.set_threads(1)
+    print(f"isa {sgl_ops.isa()}, one thread")
+    products()
+    keys()
