@@ -20,7 +20,7 @@ from sgl_core.serve.core.service import Service
 from sgl_core.serve.core.templates import ChatTemplate
 from sgl_core.serve.http.app import make_app
 from sgl_core.serve.http.settings import HttpSettings
-from sgl_core.serve.testing import ScriptedChannel, Script, byte_tokenizer, says
+from sgl_core.serve.testing import Script, ScriptedChannel, byte_tokenizer, says
 
 STORY = "Once upon a time, \u4e16\u754c and \U0001f923 met.\nThe end"
 

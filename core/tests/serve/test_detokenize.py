@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sgl_core.serve.core.detokenize import DetokenizerFactory, WindowDetokenizer, decoder_kind
 from sgl_core.serve.testing import byte_tokenizer, sentencepiece_tokenizer
 

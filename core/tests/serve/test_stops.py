@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sgl_core.serve.core.errors import RequestError
 from sgl_core.serve.core.stops import StopHit, Stops, compile_pattern
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from sgl_core.serve.core.errors import RequestError
 from sgl_core.serve.core.template_env import make_environment, wants_parts
 from sgl_core.serve.core.templates import ChatTemplate, TemplateError, choose_template
@@ -16,7 +17,9 @@ TOOLS_TEMPLATE = """
 <{{ m.role }}>{{ m.content }}
 {%- for call in m.tool_calls or [] %}[{{ call.function.name }} {{ call.function.arguments | tojson }}]{% endfor %}
 {%- endfor %}"""
-CALLS = [{"id": "call_123", "type": "function", "function": {"name": "get_weather", "arguments": '{"location":"Paris"}'}}]
+CALLS = [
+    {"id": "call_123", "type": "function", "function": {"name": "get_weather", "arguments": '{"location":"Paris"}'}}
+]
 
 
 def render(source: str, messages: list[dict[str, Any]], **options: Any) -> str:
@@ -44,7 +47,9 @@ def test_case_11_a_missing_content_key_reads_as_null() -> None:
 
 
 def test_arguments_as_text_for_templates_that_join_them() -> None:
-    source = "{% for m in messages %}{% for c in m.tool_calls %}{{ 'call ' + c.function.arguments }}{% endfor %}{% endfor %}"
+    source = (
+        "{% for m in messages %}{% for c in m.tool_calls %}{{ 'call ' + c.function.arguments }}{% endfor %}{% endfor %}"
+    )
     assert render(source, [{"role": "assistant", "tool_calls": CALLS}]) == 'call {"location": "Paris"}'
 
 
@@ -88,7 +93,9 @@ def test_lists_of_parts_stay_for_templates_that_walk_them() -> None:
 
 
 def test_content_in_a_variable_is_seen_through() -> None:
-    walk = "{% for m in messages %}{% set content = m['content'] %}{% for p in content %}{{ p }}{% endfor %}{% endfor %}"
+    walk = (
+        "{% for m in messages %}{% set content = m['content'] %}{% for p in content %}{{ p }}{% endfor %}{% endfor %}"
+    )
     assert wants_parts(make_environment(), walk)
     assert not wants_parts(make_environment(), CHATML)
 
@@ -101,7 +108,13 @@ def test_an_image_is_refused_with_its_place() -> None:
 def test_the_environment_of_the_field() -> None:
     assert render("{{ {'a': '<é>'} | tojson }}", [user("x")]) == '{"a": "<é>"}'
     assert render("{{ strftime_now('%Y') }}", [user("x")]).isdigit()
-    assert render("{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.content }}{% endfor %}", [user("a"), user("b")]) == "b"
+    assert (
+        render(
+            "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}{{ m.content }}{% endfor %}",
+            [user("a"), user("b")],
+        )
+        == "b"
+    )
     assert render("{% generation %}{{ bos_token }}{% endgeneration %}", [user("x")]) == "<s>"
     assert render("a\n  {%- if true %}\nb\n{% endif %}\nc", [user("x")]) == "ab\nc"
 

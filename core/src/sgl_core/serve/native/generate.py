@@ -113,7 +113,7 @@ def _request(
     return TextRequest(
         input_ids=ids,
         sampling=msgspec.structs.replace(sampling, max_new_tokens=room),
-        n=check_integer(values.get("n") or 1, "n", 1, 128),
+        n=1 if values.get("n") is None else check_integer(values["n"], "n", 1, 128),
         logprobs=logprob_options(
             card,
             output=wanted,
