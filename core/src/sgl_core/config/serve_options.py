@@ -29,14 +29,10 @@ def serve_help(words: Sequence[str], registries: Any) -> str:
     return help_page(registries, words, shutil.get_terminal_size((100, 40)).columns)
 
 
-def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
-    """The registries under the plugin policy in a command line, environment and config file.
-
-    Raises ConfigError for wrong options and RegistryError for a policy that cannot be followed.
-    """
+def registries_for(asked: ServerArgs) -> Any:
+    """The registries under the plugin policy in ``asked``. Raises RegistryError for a policy that cannot be followed."""
     from sgl_core.registry import Registries
 
-    asked = policy_args(argv, env)
     return Registries.discover(
         allow=asked.plugins_allow or (),
         deny=asked.plugins_deny or (),
@@ -45,9 +41,13 @@ def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
     )
 
 
-def policy_args(argv: Sequence[str], env: Mapping[str, str] | None = None) -> ServerArgs:
-    """The options as far as they can be read before any registry is known."""
-    return ServerArgs.from_sources(cli=list(argv), env=os.environ if env is None else env)
+def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
+    """The registries under the plugin policy in a command line, environment and config file.
+
+    The options are read without any registry first. Raises ConfigError for wrong ones, RegistryError as
+    :func:`registries_for` does.
+    """
+    return registries_for(ServerArgs.from_sources(cli=list(argv), env=os.environ if env is None else env))
 
 
 def parse_serve_argv(argv: Sequence[str], registries: Any = None, env: Mapping[str, str] | None = None) -> ServerArgs:
@@ -61,4 +61,4 @@ def parse_serve_argv(argv: Sequence[str], registries: Any = None, env: Mapping[s
     return ServerArgs.from_sources(cli=list(argv), env=env, registries=registries)
 
 
-__all__ = ["ConfigError", "discover", "parse_serve_argv", "policy_args", "serve_help", "wants_help"]
+__all__ = ["ConfigError", "discover", "parse_serve_argv", "registries_for", "serve_help", "wants_help"]

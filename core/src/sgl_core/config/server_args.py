@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .argv import parse_argv
+from .argv import Parsed, parse_argv
 from .choices import check_choice
 from .declare import Field
 from .errors import ConfigError, did_you_mean
@@ -31,15 +31,15 @@ class ServerArgs:
     @classmethod
     def from_sources(
         cls,
-        cli: Mapping[str, Any] | Sequence[str] | None = None,
+        cli: Mapping[str, Any] | Sequence[str] | Parsed | None = None,
         env: Mapping[str, str] | None = None,
         file: str | None = None,
         registries: Any = None,
     ) -> ServerArgs:
         """Read every source and check every value in the same way.
 
-        ``cli`` is a command line (then one positional word is the model, and ``--config FILE`` names the file) or a mapping of field
-        names from Python. ``env`` is read only where given. ``registries`` know the choices of fields that packages extend;
+        ``cli`` is a command line (then one positional word is the model, and ``--config FILE`` names the file), one that is parsed
+        already, or a mapping of field names from Python. ``env`` is read only where given. ``registries`` know the choices of fields that packages extend;
         without them those fields take any word. Raises :class:`ConfigError` naming every problem found.
         """
         given, files, warnings, problems = read_cli(cli)
@@ -123,16 +123,18 @@ class ServerArgs:
 Layer = dict[str, Setting]
 
 
-def read_cli(cli: Mapping[str, Any] | Sequence[str] | None) -> tuple[Layer, list[str], list[str], list[ConfigError]]:
+def read_cli(
+    cli: Mapping[str, Any] | Sequence[str] | Parsed | None,
+) -> tuple[Layer, list[str], list[str], list[ConfigError]]:
     """The first source: settings, config files named, warnings, problems."""
     if cli is None:
         return {}, [], [], []
     if isinstance(cli, Mapping):
         settings, warnings, problems = from_mapping(cli, "api", "")
         return settings, [], warnings, problems
-    parsed = parse_argv(cli)
+    parsed = cli if isinstance(cli, Parsed) else parse_argv(cli)
     settings = {name: Setting(value, "cli", flag) for name, (value, flag) in parsed.values.items()}
-    problems = parsed.problems
+    problems = list(parsed.problems)
     if len(parsed.positional) > 1:
         extra = ", ".join(parsed.positional[1:])
         problems.append(ConfigError(f"only one MODEL can be served; not understood: {extra}", fix="put MODEL first"))
@@ -146,7 +148,7 @@ def read_cli(cli: Mapping[str, Any] | Sequence[str] | None) -> tuple[Layer, list
                 )
             )
         settings["model_path"] = Setting(parsed.positional[0], "cli", "MODEL")
-    return settings, parsed.config_files, parsed.warnings, problems
+    return settings, list(parsed.config_files), list(parsed.warnings), problems
 
 
 def collect(
