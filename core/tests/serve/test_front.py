@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
 
 from sgl_core.engine.messages import Abort, Fatal, Generate, Output, Outputs, Stats
@@ -46,7 +47,7 @@ class Wire:
 
 async def until(condition: Any) -> None:
     with anyio.fail_after(5):
-        while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+        while not condition():
             await anyio.sleep(0.001)
 
 
