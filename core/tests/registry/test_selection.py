@@ -95,6 +95,7 @@ def test_a_grammar_backend_that_nobody_installed_stops_only_when_asked_for() -> 
     assert "grammars" not in select(machine(), wanting, FACTS, MODEL, lambda field: False)
     with pytest.raises(RegistryError, match=r"grammars has no 'xgrammar'"):
         select(machine(), wanting, FACTS, MODEL, lambda field: field == "grammar_backend")
+    assert "grammars" not in select(machine(), config(grammar_backend="none"), FACTS, MODEL, lambda field: True)
     registries = machine()
     registries.grammars.add(GrammarSpec(name="xgrammar", target=TARGET))
     assert select(registries, wanting, FACTS, MODEL)["grammars"]["name"] == "xgrammar"

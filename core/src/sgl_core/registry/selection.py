@@ -119,6 +119,8 @@ def _fill(
     registries: Registries, slot: Slot, config: Any, facts: Facts, model: ModelInfo, asked: bool, rank: tuple[str, ...]
 ) -> Selected | None:
     value = config.get(slot.field)
+    if value == "none" and "none" not in registries[slot.registry] and not slot.needed:
+        return None
     refused: dict[str, str] = {}
     if value not in (None, "", "auto"):
         try:
