@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sgl_core.checkpoint.gguf_types import GgmlType
+from sgl_core.api.checkpoint import GgmlType
 
 _CHUNK_ELEMENTS = 1 << 22  # bounds the temporaries to some tens of MB
 

@@ -12,7 +12,7 @@ import torch
 from .quantized import LoadError
 
 if TYPE_CHECKING:
-    from sgl_core.checkpoint import ModelFiles
+    from sgl_core.api.checkpoint import ModelFiles
 
     from .iterate import LoadRequest
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sgl_core.checkpoint.gguf_file import GgufFile, GgufTensor, read_gguf
+from sgl_core.api.checkpoint import GgufFile, GgufTensor, read_gguf
 
 from .dequantize import can_dequantize
 from .quantized import LoadError, QuantizedTensor
 
 if TYPE_CHECKING:
-    from sgl_core.checkpoint import ModelFiles
+    from sgl_core.api.checkpoint import ModelFiles
 
     from .iterate import LoadRequest
 

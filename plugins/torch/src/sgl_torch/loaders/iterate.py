@@ -15,7 +15,7 @@ from .quantized import LoadError, QuantizedTensor
 from .specs import DUMMY, GGUF, PT, SAFETENSORS
 
 if TYPE_CHECKING:
-    from sgl_core.checkpoint import ModelFiles
+    from sgl_core.api.checkpoint import ModelFiles
 
 _OWN = {spec.name: spec.target for spec in (SAFETENSORS, PT, GGUF, DUMMY)}
 

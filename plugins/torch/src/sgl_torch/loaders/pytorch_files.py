@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sgl_core.checkpoint.folder import find_weights
+from sgl_core.api.checkpoint import find_weights
 
 from .quantized import LoadError
 from .sharding import Shards
 
 if TYPE_CHECKING:
-    from sgl_core.checkpoint import ModelFiles
+    from sgl_core.api.checkpoint import ModelFiles
 
     from .iterate import LoadRequest
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sgl_core.checkpoint.gguf_types import GGML_TYPES, GgmlType
+from sgl_core.api.checkpoint import GGML_TYPES, GgmlType
 
 from .dequantize import dequantize_rows
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import torch
 from safetensors import SafetensorError, safe_open
 
-from sgl_core.checkpoint.folder import find_weights
-from sgl_core.checkpoint.safetensors_header import SafetensorsError, read_safetensors_header
+from sgl_core.api.checkpoint import SafetensorsError, find_weights, read_safetensors_header
 
 from .quantized import LoadError
 from .sharding import Shards
 
 if TYPE_CHECKING:
-    from sgl_core.checkpoint import ModelFiles
+    from sgl_core.api.checkpoint import ModelFiles
 
     from .iterate import LoadRequest
 
