@@ -135,3 +135,10 @@ def test_coverage_counts_every_field_once() -> None:
     names = [name for served, refused in found.values() for name in (*served, *refused)]
     assert sorted(names) == sorted(fields())
     assert {name.partition("=")[0] for served in CORE_PARTS.values() for name in served} <= set(names)
+
+
+def test_what_the_scheduler_reads_is_served() -> None:
+    from sgl_core.engine import limits
+
+    read = set(limits.EngineLimits.__dataclass_fields__) & set(fields())
+    assert read <= set(CORE_PARTS["scheduler"])
