@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,20 @@ from .retraction import preemptable, victim
 from .state import Chunk, EngineState, Flight
 
 _NONE: Ints = np.zeros(0, dtype=np.int32)
+
 _PREFILL_SHARE = 4
 """In a mixed step decode rows may push the prefill chunk down to this fraction of its size, not further."""
+
+
+class Decodes(NamedTuple):
+    """The decode rows of a step, their pages taken: slots, context lengths, KV slots to write."""
+
+    rows: Ints
+    context: Ints
+    write: Ints
+
+
+_NO_DECODES = Decodes(_NONE, _NONE, _NONE)
 
 
 class Batcher:
@@ -46,28 +59,29 @@ class Batcher:
         limits = self._state.limits
         chunk = min(limits.chunked_prefill_size, limits.max_prefill_tokens)
         if limits.enable_mixed_chunk:
-            rows = self._decode_rows()
-            budget = max(chunk - len(rows), chunk // _PREFILL_SHARE, 1)
-            return self._assemble(rows, self._chunks(budget, sole=not len(rows)), started)
+            decodes = self._decodes()
+            budget = max(chunk - len(decodes.rows), chunk // _PREFILL_SHARE, 1)
+            return self._assemble(decodes, self._chunks(budget, sole=not len(decodes.rows)), started)
         decoders = self._state.slots.decoding.any()
         if not decoders or self._decodes_since_prefill >= max(1, limits.prefill_decode_interval):
             chunks = self._chunks(chunk, sole=True)
             if chunks:
                 self._decodes_since_prefill = 0
-                return self._assemble(_NONE, chunks, started)
+                return self._assemble(_NO_DECODES, chunks, started)
         self._decodes_since_prefill += 1
-        return self._assemble(self._decode_rows(), [], started)
+        return self._assemble(self._decodes(), [], started)
 
-    def _decode_rows(self) -> Ints:
-        """The slots that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
+    def _decodes(self) -> Decodes:
+        """The rows that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
         state = self._state
         slots = state.slots
         while True:
             rows = np.flatnonzero(slots.decoding & (slots.out_planned < slots.out_limit)).astype(np.int32)
-            if len(rows) <= state.holdings.available:
-                return rows
-            if np.count_nonzero(slots.lens[rows] % slots.page_size == 0) <= state.holdings.available:
-                return rows
+            need = len(rows)
+            if need > state.holdings.available:
+                need = int(np.count_nonzero(slots.lens[rows] % slots.page_size == 0))
+            if need <= state.holdings.available:
+                return Decodes(rows, *state.holdings.extend_rows(rows)) if len(rows) else _NO_DECODES
             if state.flights:
                 self._settle()
             else:
@@ -83,7 +97,7 @@ class Batcher:
             todo = len(request.tokens) - int(state.slots.lens[request.slot])
             count = min(todo, budget, state.holdings.room(request.slot))
             if count <= 0:
-                if sole and not chunks and not state.flights:
+                if not chunks and not state.flights and not state.slots.decoding.any():
                     self._make_room(request)
                 return chunks
             chunks.append(self._chunk(request, count))
@@ -103,18 +117,18 @@ class Batcher:
             state.prefilling.remove(request)
         return Chunk(request, -1, start, count, last)
 
-    def _assemble(self, rows: Ints, chunks: list[Chunk], started: float) -> tuple[StepBatch, Flight] | None:
+    def _assemble(self, decodes: Decodes, chunks: list[Chunk], started: float) -> tuple[StepBatch, Flight] | None:
         state, slots = self._state, self._state.slots
+        rows, context, write = decodes
         if not len(rows) and not chunks:
             return None
         state.last_step = step_id = state.last_step + 1
         if len(rows):
             tokens = np.where(slots.pending_step[rows] >= 0, np.int32(-1), slots.last_token[rows])
-            context, write = state.holdings.extend_rows(rows)
             slots.out_planned[rows] += 1
             slots.pending_step[rows] = step_id
         else:
-            tokens = context = write = _NONE
+            tokens = _NONE
         query = np.ones(len(rows), dtype=np.int32)
         sample = np.ones(len(rows) + len(chunks), dtype=np.bool_)
         sampled: list[int] = []
@@ -153,9 +167,9 @@ class Batcher:
             freed_slots=slots.freed,
         )
         state.newcomers, slots.freed = [], []
-        decodes = len(rows) - len(chunks)
-        drawn = np.arange(decodes + len(sampled), dtype=np.int32)
-        drawn[decodes:] = sampled
+        plain = len(rows) - len(chunks)
+        drawn = np.arange(plain + len(sampled), dtype=np.int32)
+        drawn[plain:] = sampled
         self._masks(batch, drawn)
         return batch, Flight(None, step_id, rows, drawn, chunks, started)
 

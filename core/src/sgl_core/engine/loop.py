@@ -62,7 +62,7 @@ class EngineLoop:
         self._stats_owed = False
         self._idle_turns = 0
         self.last_turn = clock()
-        """When the last turn ended (for a watchdog)."""
+        """When the last turn began or ended (for the watchdog)."""
 
     @property
     def busy(self) -> bool:
@@ -100,6 +100,7 @@ class EngineLoop:
         if not (self._scheduler.busy or self._scheduler.compiling):
             self._flush()
             return
+        self.last_turn = self._clock()
         moved = self._scheduler.turn()
         self.last_turn = self._clock()
         self._flush()

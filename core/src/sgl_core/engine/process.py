@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import faulthandler
+import gc
 import logging
 import multiprocessing
 import os
@@ -31,6 +32,7 @@ import zmq.asyncio
 from .channel import ChannelClosed
 from .messages import Fatal, FromWorker, Progress, Shutdown, ToWorker
 from .start import make_loop
+from .watchdog import watch_steps
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +95,9 @@ def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
         plan = Plan.from_json(plan_json)
         os.environ.update(plan.env)
         loop = make_loop(plan, rank, ZmqInbox(inbox), send, progress)
+        watch_steps(loop, plan.config.get("watchdog_timeout"))
+        gc.collect()
+        gc.freeze()  # the model's objects live as long as the process: collections need not look at them
     except Exception as error:
         log.exception("the worker could not start")
         send(Fatal(message=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()))
