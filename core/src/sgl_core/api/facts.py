@@ -35,6 +35,9 @@ class Facts:
     driver_version: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    """Words in use: ``amx``, ``avx2``, ``arm64``, ``xmx``, ``mnnvl_fabric``, ``mlx`` (the MLX runtime is switched on),
+    ``aiter_preshuffle_paged_mqa`` (its paged-MQA kernel is usable), ``flashinfer_mla_dcp`` (its MLA decode kernel takes
+    ``enable_dcp``), ``imex_channel``."""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, feature: str) -> bool:

@@ -41,5 +41,19 @@ class ModelInfo:
     is_multimodal: bool = False
     is_embedding: bool = False
     weight_bytes: int = 0
+    swa_head_dim: int = 0
+    """Head size of the sliding-window layers (``head_dim`` where they do not differ)."""
+    swa_v_head_dim: int = 0
+    """Value head size of the sliding-window layers."""
+    attention_sinks: bool = False
+    """The attention kernel has to add learned sink logits, which not every kernel can."""
+    is_encoder_decoder: bool = False
+    vision_layers: int = 0
+    """Layers of the vision tower as memory planning weighs it; 0 where the model has no vision configuration."""
+    vision_hidden_size: int = 0
+    draft_hf_config: Mapping[str, Any] = field(default_factory=dict)
+    """The config.json of the speculative draft model, where the configuration names one; empty otherwise."""
+    expert_weight_dtype: str = ""
+    """Dtype of the routed experts read from safetensors headers (``F8_E4M3``, ``U8`` ...); empty where not read."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Facts of single families that have no field of their own."""
