@@ -151,6 +151,7 @@ class Admission:
         state.holdings.cache.hit(match.node)
         request.state = PREFILL
         request.prompt_logprobs = None
+        request.awaits = None
         self._report_cached(request, match.length)
         state.prefilling.append(request)
         state.sharing.publish(request)

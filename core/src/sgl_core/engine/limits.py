@@ -44,7 +44,7 @@ class EngineLimits:
     """Seconds a constraint may take to compile before its request is refused."""
     grammar_cache_size: int = 256
     """Compiled constraints kept."""
-    share_wait_steps: int = 512
+    share_wait_steps: int = 64
     """How many steps a request may wait for another that computes the same prefix before it computes the prefix itself."""
 
     def __post_init__(self) -> None:

@@ -52,6 +52,9 @@ class Request:
     reported_cached: int = -1
     """Cached tokens of the prompt at its first admission; -1 before."""
     waits: int = 0
+    """Steps it has waited for a prefix that another computes."""
+    awaits: Request | None = None
+    """Whom it waits for."""
     prompt_logprobs: Logprobs | None = None
     logprobs: Logprobs | None = None
 
