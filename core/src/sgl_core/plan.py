@@ -16,6 +16,7 @@ from sgl_core.registry.errors import RegistryError
 from sgl_core.registry.options import plugin_options
 from sgl_core.registry.platform import PlatformChoice, PlatformError, select_platform
 from sgl_core.registry.policy import Policy
+from sgl_core.registry.preflight import preflight
 from sgl_core.registry.registries import Registries
 from sgl_core.registry.scan import scan
 from sgl_core.registry.selection import Selected, Selection, select
@@ -28,6 +29,7 @@ __all__ = [
     "Selected",
     "Selection",
     "make_plan",
+    "preflight",
     "select",
     "select_platform",
 ]
