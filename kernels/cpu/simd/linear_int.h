@@ -18,7 +18,7 @@
 namespace SGL_NS {
 
 SGL_INLINE void scales(const PackedHeader* h, const uint8_t* p, vf (&out)[NV]) {
-  for (int v = 0; v < NV; v++)
+  SGL_EACH(v, NV)
     out[v] = h->scale_f32 ? load(reinterpret_cast<const float*>(p) + v * VL) : load_f16(reinterpret_cast<const uint16_t*>(p) + v * VL);
 }
 
@@ -67,21 +67,21 @@ SGL_INLINE void dots(const uint8_t* p, int half, const int8_t* q, int64_t ldq, i
 #if defined(__AVX512VNNI__)
   // Few rows: two chains per row hide the latency of dpbusd.
   iv s2[M];
-  for (int m = 0; m < M; m++) out[m] = s2[m] = i_zero();
+  SGL_EACH(m, M) out[m] = s2[m] = i_zero();
   if (CODE == 4) {
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
       const iv w = i_load(p + j * 64);
       if (NS == 1 || half == 0) {
         const iv lo = i_lo4(w);
-        for (int m = 0; m < M; m++) out[m] = _mm512_dpbusd_epi32(out[m], lo, i_bcast(q + m * ldq + 4 * j));
+        SGL_EACH(m, M) out[m] = _mm512_dpbusd_epi32(out[m], lo, i_bcast(q + m * ldq + 4 * j));
       }
       if (NS == 1 || half == 1) {
         const iv hi = i_hi4(w);
         if (M <= 4)
-          for (int m = 0; m < M; m++) s2[m] = _mm512_dpbusd_epi32(s2[m], hi, i_bcast(q + m * ldq + 16 + 4 * j));
+          SGL_EACH(m, M) s2[m] = _mm512_dpbusd_epi32(s2[m], hi, i_bcast(q + m * ldq + 16 + 4 * j));
         else
-          for (int m = 0; m < M; m++) out[m] = _mm512_dpbusd_epi32(out[m], hi, i_bcast(q + m * ldq + 16 + 4 * j));
+          SGL_EACH(m, M) out[m] = _mm512_dpbusd_epi32(out[m], hi, i_bcast(q + m * ldq + 16 + 4 * j));
       }
     }
   } else {
@@ -89,51 +89,53 @@ SGL_INLINE void dots(const uint8_t* p, int half, const int8_t* q, int64_t ldq, i
     for (int g = 0; g < 8 / NS; g++) {
       const iv w = i_load(p + (half * 4 + g) * 64);
       if (M <= 4 && (g & 1))
-        for (int m = 0; m < M; m++) s2[m] = _mm512_dpbusd_epi32(s2[m], w, i_bcast(q + m * ldq + half * 16 + 4 * g));
+        SGL_EACH(m, M) s2[m] = _mm512_dpbusd_epi32(s2[m], w, i_bcast(q + m * ldq + half * 16 + 4 * g));
       else
-        for (int m = 0; m < M; m++) out[m] = _mm512_dpbusd_epi32(out[m], w, i_bcast(q + m * ldq + half * 16 + 4 * g));
+        SGL_EACH(m, M) out[m] = _mm512_dpbusd_epi32(out[m], w, i_bcast(q + m * ldq + half * 16 + 4 * g));
     }
   }
   if (M <= 4)
-    for (int m = 0; m < M; m++) out[m] = i_add32(out[m], s2[m]);
+    SGL_EACH(m, M) out[m] = i_add32(out[m], s2[m]);
 #else
   if (CODE == 4) {
     iv s[M];
-    for (int m = 0; m < M; m++) s[m] = i_zero();
+    SGL_EACH(m, M) s[m] = i_zero();
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
       const iv w = i_load(p + j * 64);
       if (NS == 1 || half == 0) {
         const iv lo = i_lo4(w);
-        for (int m = 0; m < M; m++) s[m] = i_add16(s[m], i_maddubs(lo, i_bcast(q + m * ldq + 4 * j)));
+        SGL_EACH(m, M) { s[m] = i_add16(s[m], i_maddubs(lo, i_bcast(q + m * ldq + 4 * j))); SGL_KEEP(s[m]); }
       }
       if (NS == 1 || half == 1) {
         const iv hi = i_hi4(w);
-        for (int m = 0; m < M; m++) s[m] = i_add16(s[m], i_maddubs(hi, i_bcast(q + m * ldq + 16 + 4 * j)));
+        SGL_EACH(m, M) { s[m] = i_add16(s[m], i_maddubs(hi, i_bcast(q + m * ldq + 16 + 4 * j))); SGL_KEEP(s[m]); }
       }
     }
-    for (int m = 0; m < M; m++) out[m] = i_widen(s[m]);
+    SGL_EACH(m, M) out[m] = i_widen(s[m]);
   } else if (CODE == 8) {
-    for (int m = 0; m < M; m++) out[m] = i_zero();
+    SGL_EACH(m, M) out[m] = i_zero();
 #pragma GCC unroll 8
     for (int g = 0; g < 8 / NS; g++) {
       const Signed w = i_split(i_load(p + (half * 4 + g) * 64));
-      for (int m = 0; m < M; m++)
+      SGL_EACH(m, M) {
         out[m] = i_add32(out[m], i_widen(i_maddubs(w.mag, i_sign(i_bcast(q + m * ldq + half * 16 + 4 * g), w))));
+        SGL_KEEP(out[m]);
+      }
     }
   } else {
     constexpr int W = CODE == 5 ? 4 : 2;  // groups that fit 16 bits
-    for (int m = 0; m < M; m++) out[m] = i_zero();
+    SGL_EACH(m, M) out[m] = i_zero();
 #pragma GCC unroll 4
     for (int g0 = 0; g0 < 8 / NS; g0 += W) {
       iv s[M];
-      for (int m = 0; m < M; m++) s[m] = i_zero();
+      SGL_EACH(m, M) s[m] = i_zero();
 #pragma GCC unroll 4
       for (int g = g0; g < g0 + W; g++) {
         const iv w = i_load(p + (half * 4 + g) * 64);
-        for (int m = 0; m < M; m++) s[m] = i_add16(s[m], i_maddubs(w, i_bcast(q + m * ldq + half * 16 + 4 * g)));
+        SGL_EACH(m, M) { s[m] = i_add16(s[m], i_maddubs(w, i_bcast(q + m * ldq + half * 16 + 4 * g))); SGL_KEEP(s[m]); }
       }
-      for (int m = 0; m < M; m++) out[m] = i_add32(out[m], i_widen(s[m]));
+      SGL_EACH(m, M) out[m] = i_add32(out[m], i_widen(s[m]));
     }
   }
 #endif
@@ -165,8 +167,8 @@ SGL_INLINE void int_rows(const TileCall& c, int64_t t0, int v0, vf (&acc)[M][HV]
   const bool use_min = has_min || zero != 0;
   const int gshift = h->gshift;
   const int64_t sub_bytes = f32 ? 64 : 32;
-  for (int m = 0; m < M; m++)
-    for (int v = 0; v < HV; v++) acc[m][v] = vf{};
+  SGL_EACH(m, M)
+    SGL_EACH(v, HV) acc[m][v] = vf{};
   for (int64_t b = 0; b < h->blocks; b++, p += h->block_bytes) {
     if (M == 1) {
       for (int i = 0; i < (CODE == 4 ? 5 : 9); i++) __builtin_prefetch(p + 2048 + i * 64);
@@ -174,12 +176,12 @@ SGL_INLINE void int_rows(const TileCall& c, int64_t t0, int v0, vf (&acc)[M][HV]
     const uint8_t* dp = dp0 + (b >> gshift) * h->d_stride;
     const uint8_t* mp = mp0 + (b >> gshift) * h->m_stride;
     for (int half = 0; half < NS; half++) {
-      for (int v = 0; v < HV; v++) {
+      SGL_EACH(v, HV) {
         iv dot[M];
         dots<M, CODE, NS>(p + v * VL * 4, half, q + b * 32, c.ldq, dot);
         const uint8_t* dv = dp + half * sub_bytes + v * VL * (f32 ? 4 : 2);
         const vf dw = f32 ? load(reinterpret_cast<const float*>(dv)) : load_f16(reinterpret_cast<const uint16_t*>(dv));
-        for (int m = 0; m < M; m++) acc[m][v] = fma(i_float(dot[m]), dw * d[m * c.ldd + b], acc[m][v]);
+        SGL_EACH(m, M) acc[m][v] = fma(i_float(dot[m]), dw * d[m * c.ldd + b], acc[m][v]);
         if (!use_min) continue;
         vf mw = dw * -zero;
         if (has_min) {
@@ -187,7 +189,7 @@ SGL_INLINE void int_rows(const TileCall& c, int64_t t0, int v0, vf (&acc)[M][HV]
           const vf e = f32 ? load(reinterpret_cast<const float*>(mv)) : load_f16(reinterpret_cast<const uint16_t*>(mv));
           mw = CODE == 8 && kSignTrick ? fma(dw, splat(128.f), e) : e;
         }
-        for (int m = 0; m < M; m++) acc[m][v] = fma(mw, splat(s[m * c.lds + b * NS + half]), acc[m][v]);
+        SGL_EACH(m, M) acc[m][v] = fma(mw, splat(s[m * c.lds + b * NS + half]), acc[m][v]);
       }
     }
   }
@@ -199,10 +201,10 @@ static void int_group(const TileCall& c, int64_t t0) {
   if (M <= 2 || NV == 1) {
     int_rows<M, CODE, NS, NV>(c, t0, 0, acc);
   } else {
-    for (int v = 0; v < NV; v++) {
+    SGL_EACH(v, NV) {
       vf one[M][1];
       int_rows<M, CODE, NS, 1>(c, t0, v, one);
-      for (int m = 0; m < M; m++) acc[m][v] = one[m][0];
+      SGL_EACH(m, M) acc[m][v] = one[m][0];
     }
   }
   store_rows<M>(c, t0, acc);
@@ -241,7 +243,7 @@ static void tile_int(const TileCall& c) {
   const int64_t sub_bytes = h->scale_f32 ? 64 : 32;
   for (int64_t t = 0; t < c.T; t++) {
     vf acc[1][NV];
-    for (int v = 0; v < NV; v++) acc[0][v] = vf{};
+    SGL_EACH(v, NV) acc[0][v] = vf{};
     const float* s = c.s + t * c.lds + (NS == 2 ? h->blocks : 0);
     for (int64_t b = 0; b < h->blocks; b++) {
       const uint8_t* p = c.tile + b * h->block_bytes;
@@ -257,7 +259,7 @@ static void tile_int(const TileCall& c) {
         vf dw[NV], mw[NV] = {};
         scales(h, c.tile + h->d_off + (b >> h->gshift) * h->d_stride + half * sub_bytes, dw);
         if (h->has_min) scales(h, c.tile + h->m_off + (b >> h->gshift) * h->m_stride + half * sub_bytes, mw);
-        for (int v = 0; v < NV; v++) {
+        SGL_EACH(v, NV) {
           const vf f = gather_i32_to_f(*reinterpret_cast<const viu*>(dot + v * VL));
           acc[0][v] = fma(f, dw[v] * c.d[t * c.ldd + b], acc[0][v]);
           acc[0][v] = fma(h->has_min ? mw[v] : dw[v] * -float(h->zero), splat(s[b * NS + half]), acc[0][v]);
@@ -319,7 +321,7 @@ static void dequant_tile(const PackedHeader* h, const uint8_t* tile, float* dst)
         const int shift = h->code_bits == 4 && g >= 4 ? 4 : 0, mask = h->code_bits == 4 ? 15 : 255;
         int32_t code[16];
         for (int r = 0; r < 16; r++) code[r] = (w[r * 4] >> shift) & mask;
-        for (int v = 0; v < NV; v++) {
+        SGL_EACH(v, NV) {
           // d * (q - zero) rounds once, as the format's definition does; with a minimum, d * q + m.
           const vf f = gather_i32_to_f(*reinterpret_cast<const viu*>(code + v * VL) - (h->has_min ? 0 : h->zero));
           store(dst + (b * 32 + i) * 16 + v * VL, h->has_min ? fma(f, dw[v], mw[v]) : f * dw[v]);

@@ -32,8 +32,20 @@ constexpr int NV = 16 / VL;  // vectors per 16-row tile
 
 SGL_INLINE vf load(const float* p) { return *reinterpret_cast<const vfu*>(p); }
 SGL_INLINE void store(float* p, vf v) { *reinterpret_cast<vfu*>(p) = v; }
-SGL_INLINE vf splat(float x) { return vf{} + x; }
-SGL_INLINE vi splati(int32_t x) { return vi{} + x; }
+// (A list of lanes becomes one broadcast; vf{} + x would add, since 0 + -0 is not -0.)
+#if SGL_VL == 16
+SGL_INLINE vf splat(float x) { return vf{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+#else
+SGL_INLINE vf splat(float x) { return vf{x, x, x, x, x, x, x, x}; }
+#endif
+// A loop over a register tile: always unrolled, so that the arrays in it become registers.
+#define SGL_EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+// Pins a value to a register here: without it the compiler sinks all additions below all products and spills them.
+#if defined(__AVX512F__)
+#define SGL_KEEP(x) __asm__("" : "+v"(x))
+#else
+#define SGL_KEEP(x) __asm__("" : "+x"(x))
+#endif
 SGL_INLINE vf fma(vf a, vf b, vf c) { return a * b + c; }  // contracted (-ffp-contract=fast) where the ISA has FMA
 SGL_INLINE vf max(vf a, vf b) { return a > b ? a : b; }
 SGL_INLINE vf min(vf a, vf b) { return a < b ? a : b; }
@@ -67,9 +79,14 @@ SGL_INLINE vf gather_i32_to_f(vi v) { return __builtin_convertvector(v, vf); }
 
 // ---- 16-bit and 8-bit floats ----
 SGL_INLINE vf load_bf16(const uint16_t* p) {
-  const vh h = *reinterpret_cast<const vhu*>(p);
+#if defined(__AVX512F__)
+  return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16);
+#elif defined(__AVX2__)
+  return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16);
+#else
   typedef uint32_t vu __attribute__((vector_size(SGL_VL * 4)));
-  return (vf)(__builtin_convertvector(h, vu) << 16);
+  return (vf)(__builtin_convertvector(*reinterpret_cast<const vhu*>(p), vu) << 16);
+#endif
 }
 SGL_INLINE vf load_f16(const uint16_t* p) {
 #if defined(__AVX512F__)
@@ -89,13 +106,31 @@ SGL_INLINE vf load_f16(const uint16_t* p) {
 }
 // e4m3 (finite, bias 7) has the shape of f16 (bias 15) one bit narrower: shift into place, then times 2^8.
 SGL_INLINE vf load_f8(const uint8_t* p) {
+#if defined(__AVX512F__)
+  const __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i h = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(b, _mm256_set1_epi16(0x80)), 8),
+                                    _mm256_slli_epi16(_mm256_and_si256(b, _mm256_set1_epi16(0x7f)), 7));
+  return (vf)_mm512_cvtph_ps(h) * 256.f;
+#elif defined(__AVX2__)
+  const __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m128i h = _mm_or_si128(_mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x80)), 8),
+                                 _mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x7f)), 7));
+  return (vf)_mm256_cvtph_ps(h) * 256.f;
+#else
   uint16_t h[VL];
-  typedef uint8_t vb_u __attribute__((vector_size(SGL_VL), aligned(1), may_alias));
-  vh b = __builtin_convertvector(*reinterpret_cast<const vb_u*>(p), vh);
-  *reinterpret_cast<vhu*>(h) = ((b & 0x80) << 8) | ((b & 0x7f) << 7);
+  for (int i = 0; i < VL; i++) h[i] = uint16_t(((p[i] & 0x80) << 8) | ((p[i] & 0x7f) << 7));
   return load_f16(h) * 256.f;
+#endif
 }
-SGL_INLINE vf load_i8(const int8_t* p) { return __builtin_convertvector(__builtin_convertvector(*reinterpret_cast<const vbu*>(p), vi), vf); }
+SGL_INLINE vf load_i8(const int8_t* p) {
+#if defined(__AVX512F__)
+  return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__)
+  return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  return __builtin_convertvector(__builtin_convertvector(*reinterpret_cast<const vbu*>(p), vi), vf);
+#endif
+}
 
 SGL_INLINE uint32_t bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 SGL_INLINE float float_of(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
