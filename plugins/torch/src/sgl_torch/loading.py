@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from sgl_core.api import ModelInfo
+from sgl_core.api.checkpoint import describe
 from sgl_core.api.worker import Capacity, ProgressSink
 
 from .attention.base import AttentionContext
@@ -20,10 +22,12 @@ from .exactness import rows_are_exact
 from .host_memory import available_memory, total_memory
 from .kv_pool import KVPool, bytes_per_token
 from .layers import Attention
+from .loaders import iterate
 from .memory import MemoryBudget, kv_size
 from .model_runner import ModelRunner
 from .ops import OpContext, Ops, WeightPart, bind
 from .settings import RuntimeSettings
+from .weights import weight_slots
 
 if TYPE_CHECKING:
     from sgl_core.registry import Registries
@@ -64,7 +68,9 @@ def load(
     with torch.inference_mode():
         model = registries.models.load(info.architecture)(info, context)
         before = available_memory()
-        fill(model, checkpoint(info, settings) if weights is None else weights, progress)
+        if weights is None:
+            weights = checkpoint(info, settings, registries, model, dtype)
+        fill(model, weights, progress)
         weight_bytes = max(weights_size(model), before - available_memory())
         pool, pages, kv_note = _kv_pool(model, settings, context_length, dtype, device, weight_bytes)
         attention = _attention(pool, settings, context_length, dtype, device, registries)
@@ -106,16 +112,17 @@ def fast_dtypes(settings: RuntimeSettings) -> frozenset[str]:
     return frozenset({"bfloat16"}) if bf16 else frozenset()
 
 
-def checkpoint(info: ModelInfo, settings: RuntimeSettings) -> Iterable[tuple[str, WeightPart]]:
-    """The checkpoint's tensors, whatever its format."""
-    from pathlib import Path
-
-    from sgl_core.api.checkpoint import describe
-
-    from .loaders import iterate
-
-    tensors: Iterable[tuple[str, WeightPart]] = iterate(describe(Path(info.path)), settings.load_format)
-    return tensors
+def checkpoint(
+    info: ModelInfo, settings: RuntimeSettings, registries: Registries, model: nn.Module, dtype: torch.dtype
+) -> Iterable[tuple[str, WeightPart]]:
+    """The checkpoint's tensors, whatever its format; the format ``dummy`` invents those that the model wants."""
+    wanted = {
+        name: slot.shape
+        for name, slot in weight_slots(model).items()
+        if slot.shape is not None and not slot.optional and not slot.ignored
+    }
+    files = describe(Path(info.path))
+    return iterate(files, settings.load_format, registries=registries, expected=wanted, dtype=dtype)
 
 
 def fill(model: Any, weights: Iterable[tuple[str, WeightPart]], progress: ProgressSink) -> None:

@@ -9,6 +9,8 @@ import torch
 from sgl_core.api.sampling import LogprobOptions
 from sgl_core.api.worker import RowLogprobs
 
+from .sampling import score_rows
+
 _BLOCK = 128
 """Positions whose logits are held at a time: a prompt's whole logits would not fit for large vocabularies."""
 
@@ -30,16 +32,11 @@ def prompt_logprobs(
         row.top.extend([] for _ in range(skip))
     if options.token_ids:
         row.wanted.extend([] for _ in range(skip))
-    wanted = torch.tensor(options.token_ids, dtype=torch.int64, device=hidden.device)
     for start in range(skip, len(targets), _BLOCK):
         stop = min(start + _BLOCK, len(targets))
-        scores = logits(hidden[start:stop]).log_softmax(-1)
         tokens = torch.tensor(targets[start:stop], dtype=torch.int64, device=hidden.device)
-        row.token_logprobs.extend(scores.gather(1, tokens.unsqueeze(1)).squeeze(1).tolist())
-        if options.top:
-            values, ids = scores.topk(min(options.top, scores.shape[1]), dim=-1)
-            row.top.extend(list(zip(i, v, strict=True)) for i, v in zip(ids.tolist(), values.tolist(), strict=True))
-        if options.token_ids:
-            chosen = scores.index_select(1, wanted).tolist()
-            row.wanted.extend(list(zip(options.token_ids, values, strict=True)) for values in chosen)
+        scored = score_rows(logits(hidden[start:stop]), tokens, top=options.top, token_ids=options.token_ids)
+        row.token_logprobs.extend(scored.token_logprobs)
+        row.top.extend(scored.top)
+        row.wanted.extend(scored.wanted)
     return row

@@ -52,7 +52,7 @@ class TorchWorker:
         settings: RuntimeSettings,
         registries: Registries,
         *,
-        sampler: str = "torch",
+        sampler: str = "pytorch",
         graph_runner: GraphRunnerFactory | None = None,
         setup: Callable[[], None] | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class TorchWorker:
         """A worker as the plan describes it."""
         settings = RuntimeSettings.from_plan(plan, device=device, threads=threads)
         chosen = plan.selection.get("samplers")
-        return cls(plan.model, settings, registries, sampler=chosen["name"] if chosen else "torch", **options)
+        return cls(plan.model, settings, registries, sampler=chosen["name"] if chosen else "pytorch", **options)
 
     @property
     def runner(self) -> ModelRunner:
@@ -137,17 +137,20 @@ class TorchWorker:
         When the new weights do not fit, the old ones are loaded again and the error is raised.
         """
         loaded = self._require()
+        info = replace(self._info, path=model_path)
         settings = replace(self._settings, load_format=load_format or "auto")
         try:
-            with torch.inference_mode():
-                fill(loaded.model, checkpoint(replace(self._info, path=model_path), settings), _silent)
+            self._refill(loaded, info, settings)
         except Exception:
             log.exception("new weights from %s do not fit; the old ones are loaded again", model_path)
-            with torch.inference_mode():
-                fill(loaded.model, checkpoint(self._info, self._settings), _silent)
+            self._refill(loaded, self._info, self._settings)
             raise
-        self._info, self._settings = replace(self._info, path=model_path), settings
+        self._info, self._settings = info, settings
         return {"success": True, "message": f"weights of {model_path} are in use"}
+
+    @torch.inference_mode()
+    def _refill(self, loaded: Loaded, info: ModelInfo, settings: RuntimeSettings) -> None:
+        fill(loaded.model, checkpoint(info, settings, self._registries, loaded.model, loaded.dtype), _silent)
 
 
 def _silent(what: str, done: int, total: int) -> None:
