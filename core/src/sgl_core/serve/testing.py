@@ -56,7 +56,7 @@ class ScriptedChannel:
                 self.push(Outputs(items=[out]))
         elif isinstance(message, Abort) and message.rid in self._running:
             self.push(Outputs(items=[Output(rid=message.rid, finish_reason=message.reason)]))
-        elif isinstance(message, Control):
+        elif isinstance(message, Control) and self.script is not None:
             self.push(ControlResult(id=message.id, value=True))
 
     def push(self, message: FromWorker) -> None:

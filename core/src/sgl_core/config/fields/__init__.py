@@ -24,7 +24,7 @@ from .metrics import Metrics
 from .model import Model
 from .moe import CpuExperts, Moe
 from .multimodal import Multimodal
-from .own import Own, Plugins
+from .own import Own, Plugins, Server
 from .parallel import ExpertRanks, Parallel
 from .quantization import Quantization
 from .schedule import Schedule
@@ -39,6 +39,7 @@ SUBJECTS: tuple[type[Subject], ...] = (
     WeightCache,
     Tokenizer,
     Http,
+    Server,
     Tls,
     Interface,
     Constrained,

@@ -37,6 +37,27 @@ class Plugins(Subject):
     )
 
 
+class Server(Subject):
+    """Server."""
+
+    namespace = "serving"
+    title = "HTTP server"
+    own = True
+
+    cors_origins = field(
+        list[str] | None,
+        None,
+        "Origins whose web pages may use the server, or * for all. Unset: all where an API key is asked for, else pages "
+        "of this machine only.",
+    )
+    max_body_mib = field(float, 64.0, "Largest request body in MiB; larger ones are answered 413.")
+    drain_seconds = field(
+        float,
+        30.0,
+        "How long running requests may go on after SIGTERM or SIGINT, in seconds. New ones are answered 503 meanwhile.",
+    )
+
+
 class Own(Subject):
     """CPU."""
 

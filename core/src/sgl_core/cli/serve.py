@@ -1,0 +1,52 @@
+"""``sgl serve``: read the options and start the server; every refusal is one message and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from sgl_core.config.errors import ConfigError
+from sgl_core.config.serve_options import discover, parse_serve_argv, serve_help, wants_help
+from sgl_core.registry.errors import RegistryError, describe
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; 0 after a clean end, 1 where it cannot serve, 2 for a wrong command line."""
+    try:
+        registries = discover(argv)
+        words = wants_help(argv)
+        if words is not None:
+            print(serve_help(words, registries))
+            return 0
+        args = parse_serve_argv(argv, registries)
+    except (ConfigError, LookupError) as error:
+        return refused("sgl serve", error, 2)
+    except RegistryError as error:
+        return refused("sgl serve", error)
+    return guarded("sgl serve", lambda: _serve(args, registries))
+
+
+def _serve(args: object, registries: object) -> int:
+    from sgl_core.serve.launch import serve  # the HTTP stack: help and refusals do not wait for it
+
+    return serve(args, registries)  # type: ignore[arg-type]
+
+
+def guarded(command: str, run: Callable[[], int]) -> int:
+    """Run, and turn what an operator can mend into a message. Anything else is a fault of ours and keeps its traceback."""
+    from sgl_core.checkpoint import CheckpointError, TokenizerError
+    from sgl_core.serve.core.templates import TemplateError
+
+    try:
+        return run()
+    except (ConfigError, RegistryError, CheckpointError, TokenizerError, TemplateError) as error:
+        return refused(command, error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def refused(command: str, error: Exception, status: int = 1) -> int:
+    """Print a refusal."""
+    text = describe(error) if isinstance(error, RegistryError) else str(error)
+    print(f"{command}: {text}", file=sys.stderr)
+    return status

@@ -1,0 +1,147 @@
+"""From a plan to a Service: the model's card, template, parsers, metrics and HTTP settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sgl_core.config import Config, ConfigError
+from sgl_core.engine.messages import Progress
+
+from .core.front import Channel, Front
+from .core.metrics import Metrics
+from .core.request import ModelCard
+from .core.request_log import RequestLog
+from .core.service import Service
+from .core.templates import ChatTemplate, choose_template
+from .core.tokenizer import TextTokenizer
+from .core.validate import sampling_params
+from .http.settings import HttpSettings
+from .prepare import Prepared
+
+_GENERATION_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""The keys of generation_config.json that become defaults with ``--sampling-defaults model``."""
+
+
+def build_service(
+    prepared: Prepared, channel: Channel, *, progress: Callable[[Progress], None] | None = None
+) -> Service:
+    """The service of a plan whose worker is behind ``channel``. Raises TemplateError and ConfigError."""
+    plan, config = prepared.plan, prepared.plan.config
+    tokenizer = prepared.read_tokenizer()
+    card = model_card(prepared, tokenizer)
+    metrics = Metrics(
+        card.name,
+        config.get("extra_metric_labels"),
+        ttft=config.get("bucket_time_to_first_token") or (),
+        gaps=config.get("bucket_inter_token_latency") or (),
+        latency=config.get("bucket_e2e_request_latency") or (),
+    )
+    observers: list[Any] = [metrics]
+    if config.get("log_requests"):
+        observers.append(
+            RequestLog(config.get("log_requests_level"), as_json=config.get("log_requests_format") == "json")
+        )
+    front = Front(channel, tokenizer, card, observers=observers, progress=progress)
+    source = choose_template(tokenizer, config.get("chat_template"), config.get("hf_chat_template_name"))
+    template = None
+    if source is not None:
+        template = ChatTemplate(source, tokenizer.special_tokens, config.get("default_chat_template_kwargs"))
+    parsers = {slot: plan.selection.get(slot) for slot in ("reasoning_parsers", "tool_parsers")}
+    loaded = {
+        slot: prepared.registries[slot].load(chosen["name"]) if chosen is not None else None
+        for slot, chosen in parsers.items()
+    }
+    flags = [prepared.registries[slot].spec(chosen["name"]).flags for slot, chosen in parsers.items() if chosen]
+    return Service(
+        front=front,
+        template=template,
+        reasoning_parser=loaded["reasoning_parsers"],
+        tool_parser=loaded["tool_parsers"],
+        parser_flags=frozenset().union(*flags),
+        metrics=metrics,
+        incremental=bool(config.get("incremental_streaming_output")),
+        info=server_info(prepared),
+    )
+
+
+def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:
+    """What requests are checked against; sizes that only the loaded worker knows are joined later."""
+    plan, config, model = prepared.plan, prepared.plan.config, prepared.plan.model
+    grammar = plan.selection.get("grammars")
+    kinds = frozenset[str]()
+    if grammar is not None and grammar["name"] != "none":
+        kinds = prepared.registries.grammars.spec(grammar["name"]).kinds
+    chosen = plan.selection.get("models")
+    tasks = ("generate", "embed") if chosen is None else prepared.registries.models.spec(chosen["name"]).tasks
+    embeds_only = bool(config.get("is_embedding"))
+    return ModelCard(
+        name=config.get("served_model_name") or served_name(prepared),
+        path=str(prepared.files.path),
+        context_length=config.get("context_length") or model.context_length,
+        vocab_size=model.vocab_size or tokenizer.size,
+        eos_token_ids=tokenizer.eos_token_ids,
+        defaults=sampling_defaults(config, prepared.files.generation_config, tokenizer),
+        grammar_kinds=kinds,
+        grammar_backend=grammar["name"] if grammar is not None else "none",
+        embeds=embeds_only or "embed" in tasks,
+        generates=not embeds_only,
+        auto_truncate=bool(config.get("allow_auto_truncate")),
+        stream_interval=config.get("stream_interval") or 1,
+        architectures=(model.architecture,),
+        model_type=model.model_type,
+        weight_version=config.get("weight_version") or "default",
+        include_usage=bool(config.get("stream_response_default_include_usage")),
+    )
+
+
+def served_name(prepared: Prepared) -> str:
+    """The model's name where the operator gives none: MODEL as it was written, a local path by its last part."""
+    model = prepared.files.model or str(prepared.files.path)
+    return prepared.files.path.name if prepared.files.source == "path" else model
+
+
+def sampling_defaults(config: Config, generation: Mapping[str, Any], tokenizer: TextTokenizer) -> dict[str, Any]:
+    """Defaults of the model (``--sampling-defaults model``), under those of the operator (``--preferred-sampling-params``)."""
+    defaults: dict[str, Any] = {}
+    if config.get("sampling_defaults") == "model":
+        defaults = {key: generation[key] for key in _GENERATION_DEFAULTS if generation.get(key) is not None}
+    preferred = config.get("preferred_sampling_params")
+    if preferred:
+        defaults |= json.loads(preferred) if isinstance(preferred, str) else preferred
+    try:
+        sampling_params(defaults, ModelCard(name="", vocab_size=tokenizer.size))
+    except Exception as error:
+        raise ConfigError(
+            f"the default sampling parameters cannot be served: {error}",
+            fields=("preferred_sampling_params", "sampling_defaults"),
+            fix="mend --preferred-sampling-params, or start with --sampling-defaults openai",
+        ) from None
+    return defaults
+
+
+def server_info(prepared: Prepared) -> dict[str, Any]:
+    """What /server_info says of the configuration: values (secrets masked), every decision, the chosen entries."""
+    plan = prepared.plan
+    return {
+        **plan.config.flat(show_secrets=False),
+        "ledger": prepared.resolution.ledger.to_list(),
+        "platform": plan.facts.platform,
+        "selection": {slot: dict(selected) for slot, selected in plan.selection.items()},
+        "dists": dict(plan.dists),
+        "warnings": list(prepared.resolution.warnings),
+    }
+
+
+def http_settings(config: Config) -> HttpSettings:
+    """The HTTP side's settings. Several API keys are separated by commas."""
+    keys = tuple(key.strip() for key in (config.get("api_key") or "").split(",") if key.strip())
+    origins = config.get("cors_origins")
+    return HttpSettings(
+        api_keys=keys,
+        admin_key=config.get("admin_api_key"),
+        cors_origins=None if origins is None else tuple(origins),
+        max_body_bytes=int(config.get("max_body_mib") * 1024 * 1024),
+        root_path=config.get("fastapi_root_path") or "",
+    )
