@@ -48,7 +48,8 @@ def _dense(blocks: NDArray[np.uint8], kind: GgmlType) -> torch.Tensor:
     from gguf import GGMLQuantizationType
     from gguf.quants import dequantize
 
-    return torch.from_numpy(dequantize(blocks, GGMLQuantizationType(kind.id)))
+    with np.errstate(all="ignore"):  # a scale that is not finite is the file's affair
+        return torch.from_numpy(dequantize(blocks, GGMLQuantizationType(kind.id)))
 
 
 def _half(data: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ def load(files: ModelFiles, request: LoadRequest) -> Iterator[tuple[str, torch.T
 def _tensor(name: str, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
     if len(shape) < 2:
         return torch.zeros(shape, dtype=dtype) if name.endswith("bias") else torch.ones(shape, dtype=dtype)
-    # Seeded by name: order, sharding and a second load give the same numbers.
-    generator = torch.Generator().manual_seed(seed << 32 | zlib.crc32(name.encode()))
+    # Seeded by name: order, sharding and a second load give the same numbers. (Only 32 bits of a seed count on a CPU.)
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
     normal = torch.randn(shape, generator=generator)
     return normal.mul_(1.0 / math.sqrt(shape[-1])).to(dtype)

@@ -49,10 +49,9 @@ def _tensors(path: Path) -> dict[str, torch.Tensor]:
             f"{path}: the file holds more than weights, and sgl does not run code from checkpoints; "
             f"convert it to safetensors ({str(error).splitlines()[0]})"
         ) from None
-    except (RuntimeError, EOFError, OSError, ValueError) as error:
-        raise LoadError(
-            f"{path}: not a readable PyTorch file: {str(error).splitlines()[0] if str(error) else error!r}"
-        ) from None
+    except Exception as error:  # whatever a damaged pickle makes the reader stumble over
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise LoadError(f"{path}: not a readable PyTorch file: {reason}") from None
     for wrapper in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
