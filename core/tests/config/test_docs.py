@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sgl_core.config import explain_docs
 from sgl_core.config.docs import MARKER, main, tables, updated
 from sgl_core.config.fields import fields
+from sgl_core.registry import Registries
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -32,3 +34,14 @@ def test_the_hand_written_part_is_kept(tmp_path: Path) -> None:
     assert "old\n" not in page.read_text().splitlines()
     with pytest.raises(ValueError, match="marker"):
         updated("nothing")
+
+
+def test_worked_examples_can_be_made_and_name_reasons() -> None:
+    registries = Registries.discover()
+    sections = list(explain_docs.examples(registries))
+    assert len(sections) == 10
+    for text in sections:
+        rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| field")]
+        assert all(line.split(" | ")[-1].strip(" |") for line in rows), text
+    with pytest.raises(ValueError, match="marker"):
+        explain_docs.updated("nothing", registries)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sgl_core.api.facts import Facts
 from sgl_core.api.model_info import ModelInfo
+from sgl_core.registry.policy import FIRST_PARTY
 
 from .errors import ConfigError
 from .fields import fields
@@ -65,9 +66,14 @@ def final_value(outcome: Outcome, name: str) -> Any:
 
 
 def overview(outcome: Outcome) -> list[Row]:
-    """A row for each field that somebody decided, in the order of declaration."""
+    """A row for each field that somebody decided, in the order of declaration. Packages other than ours are named.
+
+    Fields that rules keep for themselves (with an underscore) are left out; their story can be asked for.
+    """
     rows = []
     for name, declared in fields().items():
+        if name.startswith("_"):
+            continue
         winner = outcome.ledger.winner(name)
         setting = outcome.args.setting(name)
         if setting is None and (winner is None or winner.value == declared.default):
@@ -81,7 +87,7 @@ def overview(outcome: Outcome) -> list[Row]:
                     declared.subject,
                     short(final_value(outcome, name)),
                     short(was) if changed else "",
-                    author(winner),
+                    winner.rule if winner.dist in FIRST_PARTY else author(winner),
                     winner.because,
                     winner.place,
                 )
@@ -154,14 +160,14 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def author(entry: Entry) -> str:
-    """Who made a declaration: the rule, and its package where that is not obvious."""
+    """Who made a declaration: the rule and its package."""
     return f"{entry.rule} ({entry.dist} {entry.version})" if entry.dist else entry.rule
 
 
 def short(value: Any) -> str:
-    """A value as a table shows it: long lists by their ends."""
+    """A value as a table shows it: long lists by their ends, mappings without what is unset in them."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {short(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {short(inner)}" for key, inner in value.items() if inner is not None) + "}"
     if isinstance(value, (list, tuple)):
         if len(value) > LONG:
             return f"[{', '.join(map(str, value[:4]))} … {value[-1]}: {len(value)} values]"

@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 from sgl_core.api.rules import STAGES, Rule
 
@@ -32,7 +31,8 @@ class RegisteredRule:
         code = getattr(self.rule.function, "__code__", None)
         if code is None:
             return ""
-        return f"{'/'.join(Path(code.co_filename).parts[-2:])}:{code.co_firstlineno}"
+        file = "/".join(code.co_filename.replace("\\", "/").rsplit("/", 2)[-2:])
+        return f"{file}:{code.co_firstlineno}"
 
     @property
     def label(self) -> tuple[str, str, str]:

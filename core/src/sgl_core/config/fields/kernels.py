@@ -38,7 +38,9 @@ class Kernels(Subject):
     sampling_backend = field(
         str | None, None, "Kernels for choosing tokens.", choices=from_registry("samplers"), resolvable=True
     )
-    grammar_backend = field(str | None, None, "Engine for structured output.", choices=from_registry("grammars"))
+    grammar_backend = field(
+        str | None, None, "Engine for structured output.", choices=from_registry("grammars", "none")
+    )
     fp8_gemm_runner_backend = field(
         str,
         "auto",
@@ -56,7 +58,10 @@ class Kernels(Subject):
         resolvable=True,
     )
     bf16_gemm_backend = field(
-        str, "auto", "Kernels for unquantized bfloat16 matrix products.", choices=from_registry("gemm_bf16", "auto")
+        str,
+        "auto",
+        "Kernels for unquantized bfloat16 matrix products.",
+        choices=from_registry("gemm_bf16", "auto", "torch"),
     )
     dsa_prefill_backend = field(
         str | None,
