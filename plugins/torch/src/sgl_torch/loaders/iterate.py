@@ -11,8 +11,8 @@ import torch
 
 from sgl_core.api.worker import ProgressSink
 
+from ..load_format_specs import DUMMY, GGUF, PT, SAFETENSORS
 from .quantized import LoadError, QuantizedTensor
-from .specs import DUMMY, GGUF, PT, SAFETENSORS
 
 if TYPE_CHECKING:
     from sgl_core.api.checkpoint import ModelFiles

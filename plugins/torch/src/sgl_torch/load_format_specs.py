@@ -1,4 +1,4 @@
-"""The load formats of this package. ``auto`` is no entry: it means the format that the files have."""
+"""The load formats of this package, apart from the loaders, which import torch. ``auto`` is no entry: it means the format of the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spec of the reference sampler."""
+"""The spec of the reference sampler, apart from the sampler, which imports torch."""
 
 from __future__ import annotations
 
