@@ -59,7 +59,7 @@ EXPECTED = {
         "rule impure answers differently",
         "rule unannounced declares page_size",
         "there is no stage 'later'",
-        "rule mistaken raises",
+        "rule mistaken: there is no configuration field 'no_such_field'",
     ],
 }
 

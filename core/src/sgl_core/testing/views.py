@@ -8,6 +8,10 @@ from sgl_core.config.fields import fields
 from sgl_core.registry.registries import Registries
 
 
+class UnknownField(AttributeError):
+    """A rule asked for a field that does not exist."""
+
+
 class DefaultsView:
     """Implements :class:`sgl_core.api.rules.View`; ``values`` count as set by the user."""
 
@@ -24,7 +28,11 @@ class DefaultsView:
         return field in self._values
 
     def given(self, field: str) -> Any:
-        return self._values[field] if field in self._values else fields()[field].default
+        if field in self._values:
+            return self._values[field]
+        if field not in fields():
+            raise UnknownField(f"there is no configuration field {field!r}")
+        return fields()[field].default
 
     def choices(self, registry: str) -> Any:
         return self._registries[registry]
