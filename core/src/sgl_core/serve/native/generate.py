@@ -179,24 +179,28 @@ class GenerateStream:
         self._answers = [Answer(index) for index in range(count)]
 
     def write(self, batch: list[Event]) -> bytes:
-        touched: dict[int, tuple[str, int]] = {}
+        return b"".join([event(update) for update in self.updates(batch)])
+
+    def updates(self, batch: list[Event]) -> list[dict[str, Any]]:
+        """One answer as it stands for each choice that the events concern."""
+        touched: dict[int, tuple[int, int]] = {}
         for entry in batch:
             if isinstance(entry, Started | Piece):
                 answer = self._answers[entry.choice]
                 if isinstance(entry, Piece):
-                    touched.setdefault(entry.choice, (answer.text, len(answer.token_ids)))
+                    touched.setdefault(entry.choice, (len(answer.text), len(answer.token_ids)))
                 answer.add(entry)
-        return b"".join([self._chunk(index, *before) for index, before in touched.items()])
+        return [self._update(index, *before) for index, before in touched.items()]
 
-    def _chunk(self, index: int, text_before: str, tokens_before: int) -> bytes:
+    def _update(self, index: int, text_before: int, tokens_before: int) -> dict[str, Any]:
         answer = self._answers[index]
         text, ids = answer.text, answer.token_ids
         if self._job.incremental:
-            text, ids = text[len(text_before) :], ids[tokens_before:]
+            text, ids = text[text_before:], ids[tokens_before:]
         out = shape(self._job, answer, ids, text)
         if self._job.several:
             out["index"] = index
-        return event(out)
+        return out
 
     def end(self) -> bytes:
         return DONE
