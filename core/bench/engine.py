@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 
 import msgspec
+
 from sgl_core.api.sampling import SamplingParams
 from sgl_core.api.worker import Step, StepBatch
 from sgl_core.engine.assembly import assemble
@@ -98,7 +99,9 @@ def measure(requests: int, new_tokens: int) -> Row:
         outputs = wire.back(Outputs(list(scheduler.outputs)))
         scheduler.outputs.clear()
         assert isinstance(outputs, Outputs)
-        return sum(len(item.token_ids) for item in outputs.items), sum(1 for item in outputs.items if item.finish_reason)
+        return sum(len(item.token_ids) for item in outputs.items), sum(
+            1 for item in outputs.items if item.finish_reason
+        )
 
     for number in range(requests):
         feed(number)
@@ -133,7 +136,9 @@ def main() -> int:
     options.add_argument("--json", metavar="FILE", help="write the rows here too")
     chosen = options.parse_args()
     rows = [measure(size, 40 if chosen.quick else 400 if size <= 1024 else 100) for size in SIZES]
-    print(f"{'requests':>9} {'us/step':>10} {'engine us':>10} {'us/request':>11} {'tokens/s':>10} {'with arrivals':>14}")
+    print(
+        f"{'requests':>9} {'us/step':>10} {'engine us':>10} {'us/request':>11} {'tokens/s':>10} {'with arrivals':>14}"
+    )
     for row in rows:
         print(
             f"{row.requests:>9} {row.step:>10.0f} {row.engine:>10.0f} {row.per_request:>11.2f}"
@@ -145,7 +150,9 @@ def main() -> int:
     at_256 = next(row.rate for row in rows if row.requests == 256)
     growth = (rows[-1].engine / rows[0].engine) / (rows[-1].requests / rows[0].requests)
     print(f"256 requests: {at_256:,.0f} tokens/s (wanted {WANTED_TOKENS_PER_SECOND:,})")
-    print(f"16 to 4,096 requests: engine time per step grows {growth:.2f} times as fast as the number of requests (wanted at most 1)")
+    print(
+        f"16 to 4,096 requests: engine time per step grows {growth:.2f} times as fast as the number of requests (wanted at most 1)"
+    )
     return 0 if at_256 >= WANTED_TOKENS_PER_SECOND and growth <= 1 else 1
 
 

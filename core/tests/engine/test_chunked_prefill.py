@@ -1,4 +1,7 @@
+import itertools
+
 import pytest
+
 from sgl_core.api.sampling import SamplingParams
 from sgl_core.engine.limits import UNLIMITED, EngineLimits
 from sgl_core.engine.null_worker import NullOptions
@@ -97,7 +100,7 @@ def test_decoding_goes_on_while_a_long_prompt_is_computed(mixed):
     slot_of_talking = driver.steps[0].slots[0]
     during = driver.steps[1:60]
     with_talking = [slot_of_talking in step.slots for step in during]
-    assert all(a or b for a, b in zip(with_talking, with_talking[1:], strict=False))
+    assert all(a or b for a, b in itertools.pairwise(with_talking))
     assert max(len(step.token_ids) for step in driver.steps) <= 32
     assert driver.records["talking"].tokens == oracle([1, 2, 3], 60, VOCAB)
 
@@ -120,7 +123,7 @@ def test_several_decode_steps_between_prefills_when_asked():
     driver.add("long", range(48), greedy(2))
     driver.run()
     chunks = [number for number, step in enumerate(driver.steps) if step.query_lens.max() == 16]
-    assert [b - a for a, b in zip(chunks, chunks[1:], strict=False)] == [4, 4]
+    assert [b - a for a, b in itertools.pairwise(chunks)] == [4, 4]
 
 
 def test_no_more_prompts_a_step_than_allowed():

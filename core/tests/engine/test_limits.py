@@ -1,4 +1,5 @@
 import pytest
+
 from sgl_core.config.config import Config
 from sgl_core.engine.limits import UNLIMITED, EngineLimits
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sgl_core.engine.pages import OutOfPages, PageAllocator, PageError
 
 

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
 from sgl_core.engine.evictions import Fifo, Lfu, Lru, Priority, Slru
 from sgl_core.engine.pages import PageAllocator
 from sgl_core.engine.radix import Node, RadixCache, common_length

@@ -1,4 +1,5 @@
 import pytest
+
 from sgl_core.api.sampling import LogprobOptions, SamplingParams
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.null_worker import NullOptions
@@ -36,7 +37,13 @@ def test_retracted_requests_go_on_where_they_were(size, lazy, radix):
 def test_what_goes_out_in_intervals_survives_a_retraction():
     driver = Driver(pool(256, 4), EngineLimits(schedule_conservativeness=0.0))
     for number in range(4):
-        driver.add(f"r{number}", range(number, number + 20), greedy(100), stream_interval=7, logprobs=LogprobOptions(output=True))
+        driver.add(
+            f"r{number}",
+            range(number, number + 20),
+            greedy(100),
+            stream_interval=7,
+            logprobs=LogprobOptions(output=True),
+        )
     driver.run(20000)
     assert driver.scheduler.stats().retractions > 0
     for number in range(4):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from sgl_core.api.sampling import SamplingParams
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.null_worker import NullOptions, embedding_of, prefix_hash
@@ -107,10 +108,13 @@ def test_the_context_length_bounds_the_answer():
 
 
 @pytest.mark.parametrize(
-    ("prompt", "why"), [([], "empty"), ([1, VOCAB], "vocabulary"), ([-1], "vocabulary"), (range(300), "context length|holds")]
+    ("prompt", "why"),
+    [([], "empty"), ([1, VOCAB], "vocabulary"), ([-1], "vocabulary"), (range(300), "context length|holds")],
 )
 def test_a_prompt_that_cannot_be_served_is_refused_by_itself(prompt, why):
-    driver = Driver(NullOptions(check=True, num_pages=16, page_size=4, max_requests=2, vocab_size=VOCAB, context_length=400))
+    driver = Driver(
+        NullOptions(check=True, num_pages=16, page_size=4, max_requests=2, vocab_size=VOCAB, context_length=400)
+    )
     driver.add("good", [1, 2, 3], greedy(5))
     driver.add("bad", prompt, greedy(5))
     driver.run()

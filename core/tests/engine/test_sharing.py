@@ -1,4 +1,5 @@
 import pytest
+
 from sgl_core.api.sampling import LogprobOptions, SamplingParams
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.null_worker import NullOptions

@@ -2,13 +2,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from sgl_core.api.sampling import SamplingParams
+from sgl_core.engine.evictions import Lru
 from sgl_core.engine.messages import Generate
 from sgl_core.engine.no_cache import NoCache
 from sgl_core.engine.pages import PageAllocator
 from sgl_core.engine.policies import ByPriority, Fcfs, Lof, Lpm, Random
 from sgl_core.engine.request import Request
-from sgl_core.engine.evictions import Lru
-from sgl_core.api.sampling import SamplingParams
 from sgl_core.engine.waiting import RANKED_AT_MOST, WaitingQueue
 
 

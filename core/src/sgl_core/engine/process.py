@@ -37,6 +37,7 @@ from .watchdog import watch_steps
 log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 10.0
+_LAST_WORD_SECONDS = 0.2
 _LINGER_MS = 2000
 
 
@@ -77,7 +78,7 @@ def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
-    _follow_parent()
+    _follow_parent(os.path.dirname(endpoints.inbox.removeprefix("ipc://")))
     context = zmq.Context()
     inbox, outbox = context.socket(zmq.PULL), context.socket(zmq.PUSH)
     inbox.set_hwm(0)
@@ -124,14 +125,15 @@ def _sender(socket: zmq.Socket[bytes]) -> Callable[[FromWorker], None]:
     return send
 
 
-def _follow_parent() -> None:
-    """End this process when its parent has ended, however that happened."""
+def _follow_parent(folder: str) -> None:
+    """End this process, and remove its sockets' folder, when its parent has ended, however that happened."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
 
     def watch() -> None:
         wait([parent.sentinel])
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, name="sgl-parent-watch", daemon=True).start()
@@ -143,19 +145,20 @@ class ProcessChannel:
     def __init__(self, plan: Any, rank: int = 0) -> None:
         self._folder = tempfile.mkdtemp(prefix="sgl-")
         endpoints = Endpoints(f"ipc://{self._folder}/in", f"ipc://{self._folder}/out")
-        self._context = zmq.asyncio.Context()
+        self._context = zmq.Context()
         self._decoder = msgspec.msgpack.Decoder(FromWorker)
         self._encoder = msgspec.msgpack.Encoder()
-        self._from_worker = self._context.socket(zmq.PULL)
+        self._from_worker = zmq.asyncio.Context(self._context).socket(zmq.PULL)
         self._from_worker.set_hwm(0)
         self._from_worker.bind(endpoints.outbox)
-        self._to_worker: zmq.Socket[bytes] = zmq.Socket.shadow(self._context.socket(zmq.PUSH))
+        self._to_worker = self._context.socket(zmq.PUSH)
         self._to_worker.set_hwm(0)
         self._to_worker.setsockopt(zmq.LINGER, 0)
         self._to_worker.connect(endpoints.inbox)
         self._closed = False
         self._ended = False
         self._fatal = False
+        self._pending: asyncio.Future[bytes] | None = None
         self._process = multiprocessing.get_context("spawn").Process(
             target=run_worker, args=(plan.to_json(), rank, endpoints), name=f"sgl-worker-{rank}", daemon=True
         )
@@ -177,25 +180,23 @@ class ProcessChannel:
     async def recv(self) -> FromWorker:
         if self._closed or self._ended:
             raise ChannelClosed("the worker has ended")
-        receiving = asyncio.ensure_future(self._from_worker.recv())
-        if receiving.done():
-            return self._decoded(receiving.result())
         loop = asyncio.get_running_loop()
-        died = loop.create_future()
-        sentinel = self._process.sentinel
-        loop.add_reader(sentinel, _set, died)
-        try:
-            await asyncio.wait({receiving, died}, return_when=asyncio.FIRST_COMPLETED)
-            if not receiving.done():
-                # What the worker said last may still be under way.
-                await asyncio.wait({receiving}, timeout=0.2)
-        finally:
-            loop.remove_reader(sentinel)
-            if not receiving.done():
-                receiving.cancel()
+        receiving = self._receiving(loop)
+        if not receiving.done():
+            died = loop.create_future()
+            loop.add_reader(self._process.sentinel, _set, died)
+            try:
+                await asyncio.wait({receiving, died}, return_when=asyncio.FIRST_COMPLETED)
+                if not receiving.done():  # what the worker said last may still be under way
+                    await asyncio.wait({receiving}, timeout=_LAST_WORD_SECONDS)
+            finally:
+                loop.remove_reader(self._process.sentinel)
         if not receiving.done() or receiving.cancelled():
             return self._last_word()
-        return self._decoded(receiving.result())
+        self._pending = None
+        message: FromWorker = self._decoder.decode(receiving.result())
+        self._fatal = self._fatal or isinstance(message, Fatal)
+        return message
 
     def alive(self) -> bool:
         return not self._closed and self._process.is_alive()
@@ -214,10 +215,11 @@ class ProcessChannel:
         self._finalizer()
         atexit.unregister(self._finalizer)
 
-    def _decoded(self, data: bytes) -> FromWorker:
-        message: FromWorker = self._decoder.decode(data)
-        self._fatal = self._fatal or isinstance(message, Fatal)
-        return message
+    def _receiving(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[bytes]:
+        """The receive under way. It outlives a cancelled :meth:`recv`, so that no message is lost with it."""
+        if self._pending is None or self._pending.get_loop() is not loop:
+            self._pending = asyncio.ensure_future(self._from_worker.recv())
+        return self._pending
 
     def _last_word(self) -> FromWorker:
         """The worker's end as a message, if it did not say anything itself."""

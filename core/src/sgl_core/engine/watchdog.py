@@ -24,7 +24,9 @@ class Watched(Protocol):
     last_turn: float
 
 
-def watch_steps(loop: Watched, seconds: float | None, stop: Callable[[], None] | None = None) -> threading.Thread | None:
+def watch_steps(
+    loop: Watched, seconds: float | None, stop: Callable[[], None] | None = None
+) -> threading.Thread | None:
     """Call ``stop`` (default: end the process with status 70) once a step takes longer than ``seconds``; None or 0 never does."""
     if not seconds or seconds <= 0:
         return None
