@@ -19,7 +19,7 @@ def load(spec):
     return getattr(importlib.import_module(module), attribute)
 
 
-SPECS = {k: v for k, v in vars(specs).items() if isinstance(v, ParserSpec)}
+SPECS = {k: v for k, v in vars(specs).items() if isinstance(v, ParserSpec) and v.available}
 TOOLS = {k: load(v) for k, v in SPECS.items() if not k.startswith("R_")}
 PARSERS = {k: load(v) for k, v in SPECS.items()}
 FRAGMENTS = [

@@ -153,6 +153,20 @@ CASES = {
         "",
         [PARIS, ("a", {"b": ")"})],
     ),
+    "pythonic reserved words": (
+        pythonic.Pythonic,
+        '[f(from=1, class="a, b(", in=[1, 2])]',
+        "",
+        [("f", {"from": 1, "class": "a, b(", "in": [1, 2]})],
+    ),
+    "pythonic unclosed": (pythonic.Pythonic, "[f(a=1), g(b=2)", "", [("f", {"a": 1}), ("g", {"b": 2})]),
+    "lfm2": (pythonic.Lfm2, '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>', "", [PARIS]),
+    "gigachat3": (
+        json_lists.GigaChat3,
+        'function call<|role_sep|>\n{"name": "get_weather", "arguments": {"city": "Paris"}}',
+        "",
+        [PARIS],
+    ),
     "gemma3": (pythonic.Gemma3, 'Sure.\n```tool_code\nget_weather(city="Paris")\n```', "Sure.", [PARIS]),
     "mistral list": (
         mistral.Mistral,

@@ -39,7 +39,7 @@ HERMES = _tool(
     "hermes:Hermes",
     "JSON objects in <tool_call> tags",
     ('{"name": <function-name>', "<tool_call>"),
-    ("qwen", "qwen25"),
+    ("qwen", "qwen25", "trinity"),
 )
 QWEN3_CODER = _tool(
     "qwen3_coder", "qwen3_coder:Qwen3Coder", "function and parameter tags", ("<function=", "<parameter="), ("step3p5",)
@@ -58,7 +58,7 @@ GEMMA3 = _tool("gemma3", "pythonic:Gemma3", "Python calls in a tool_code fence",
 MISTRAL = _tool("mistral", "mistral:Mistral", "[TOOL_CALLS] with a list or with names", ("[TOOL_CALLS]",))
 DEEPSEEK_V3 = _tool("deepseekv3", "deepseek:DeepSeekV3", "DeepSeek V3 and R1", ("<｜tool▁calls▁begin｜>", "```json"))
 DEEPSEEK_V31 = _tool("deepseekv31", "deepseek:DeepSeekV31", "DeepSeek V3.1", ("<｜tool▁calls▁begin｜>",))
-DEEPSEEK_V32 = _tool("deepseekv32", "deepseek:DeepSeekV32", "DeepSeek V3.2: DSML tags", ("｜DSML｜",))
+DEEPSEEK_V32 = _tool("deepseekv32", "deepseek:DeepSeekV32", "DeepSeek V3.2: DSML tags", ("｜DSML｜",), ("deepseekv4",))
 KIMI_K2 = _tool("kimi_k2", "kimi_k2:KimiK2", "Kimi K2: ids carry the name", ("<|tool_calls_section_begin|>",))
 GPT_OSS = _tool("gpt-oss", "harmony:Harmony", "the harmony format", ("<|channel|>", "<|message|>"))
 MINIMAX_M2 = _tool("minimax-m2", "invoke_tags:MiniMaxM2", "invoke tags", ("<minimax:tool_call>",))
@@ -79,9 +79,15 @@ R_DEEPSEEK_R1 = _reasoning(
     "deepseek-r1", _R + "DeepSeekR1", "thinking from the first token", ("<｜Assistant｜><think>",)
 )
 R_DEEPSEEK_V3 = _reasoning(
-    "deepseek-v3", _R + "DeepSeekV3", "DeepSeek V3.1 and V3.2, hybrid", ("<｜Assistant｜>", "</think>")
+    "deepseek-v3",
+    _R + "DeepSeekV3",
+    "DeepSeek V3.1 and V3.2, hybrid",
+    ("<｜Assistant｜>", "</think>"),
+    ("deepseek-v4",),
 )
-R_QWEN3 = _reasoning("qwen3", _R + "Qwen3", "Qwen3: the model or the prompt opens <think>", ("<think>",), ("interns1",))
+R_QWEN3 = _reasoning(
+    "qwen3", _R + "Qwen3", "Qwen3: the model or the prompt opens <think>", ("<think>",), ("interns1", "dots")
+)
 R_QWEN3_THINKING = _reasoning("qwen3-thinking", _R + "Qwen3Thinking", "Qwen3-Thinking: thinking from the first token")
 R_GLM = _reasoning("glm45", _R + "Glm45", "GLM-4.5 to 4.7", ("<think>", "[gMASK]"))
 R_MIMO = _reasoning("mimo", _R + "Mimo", "MiMo")
@@ -97,3 +103,40 @@ R_GRANITE = _reasoning("granite", _R + "Granite", "Granite 3.2", ("Here is my th
 R_GEMMA4 = _reasoning("gemma4", _R + "Gemma4", "Gemma 4", ("<|channel>",))
 R_COMMAND_A = _reasoning("command-a", _R + "CommandA", "Command A Reasoning", ("<|START_THINKING|>",))
 R_HUNYUAN = _reasoning("hunyuan", _R + "Hunyuan", "Hunyuan A13B", ("<think>", "<answer>"))
+R_MINIMAX_APPEND = _reasoning(
+    "minimax-append-think", _R + "MiniMax", "MiniMax, the name of the reference for answers that begin inside thinking"
+)
+LFM2 = _tool("lfm2", "pythonic:Lfm2", "Python calls between markers", ("<|tool_call_start|>",))
+GIGACHAT3 = _tool("gigachat3", "json_lists:GigaChat3", "one JSON object behind a role", ("function call<|role_sep|>",))
+
+
+def _later(name: str) -> ParserSpec:
+    """A family of the reference that no parser here reads yet: legal in configuration, refused when it is asked to serve."""
+    return ParserSpec(
+        name=name,
+        summary="a family without a parser yet",
+        available=False,
+        unavailable_because="no installed parser reads it yet",
+    )
+
+
+T_APERTUS = _later("apertus2509")
+T_COHERE4 = _later("cohere_command4")
+T_DOTS = _later("dots")
+T_HUNYUAN = _later("hunyuan")
+T_INKLING = _later("inkling")
+T_KIMI_K3 = _later("kimi_k3")
+T_LING3 = _later("ling3")
+T_MINICPM5 = _later("minicpm5")
+T_MINIMAX_M3 = _later("minimax-m3")
+T_MUSE = _later("muse")
+T_POOLSIDE = _later("poolside_v1")
+T_SPARK25 = _later("spark25")
+R_APERTUS = _later("apertus2509")
+R_COHERE4 = _later("cohere_command4")
+R_INKLING = _later("inkling")
+R_KIMI_K3 = _later("kimi_k3")
+R_LING3 = _later("ling3")
+R_MINIMAX_M3 = _later("minimax-m3")
+R_MUSE = _later("muse")
+R_POOLSIDE = _later("poolside_v1")

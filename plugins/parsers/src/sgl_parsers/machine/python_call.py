@@ -17,6 +17,7 @@ MAX_CALL = 1 << 20
 """Characters after which an unclosed call is given up as text."""
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_NAMED = re.compile(r"\s*(\w+)\s*=(?!=)")
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 
@@ -52,9 +53,11 @@ def _name(source: Source) -> Wait[str]:
     return name
 
 
-def _until_closed(source: Source) -> Wait[str]:
-    """The text up to the parenthesis that closes the call, which is consumed; brackets in strings do not count."""
+def _until_closed(source: Source) -> Wait[list[str]]:
+    """The arguments up to the parenthesis that closes the call, which is consumed; brackets and commas in strings do not count."""
     start, at, stack, quote = source.pos, source.pos, ["("], ""
+    arguments: list[str] = []
+    begun = start
     while True:
         if at - start > MAX_CALL or not (yield from source.need(at - source.pos + 1)):
             raise Malformed("the call is not closed")
@@ -69,27 +72,37 @@ def _until_closed(source: Source) -> Wait[str]:
             quote = char
         elif char in "([{":
             stack.append(char)
+        elif char == "," and len(stack) == 1:
+            arguments.append(source.text[begun : at - 1])
+            begun = at
         elif char in _CLOSES:
             if stack.pop() != _CLOSES[char]:
                 raise Malformed("brackets do not match")
             if not stack:
                 source.pos = at
-                return source.text[start : at - 1]
+                last = source.text[begun : at - 1]
+                return [*arguments, last] if last.strip() else arguments
 
 
-def _arguments(text: str, names: list[str]) -> dict[str, Any]:
-    try:
-        call = ast.parse(f"f({text})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Malformed("not a Python call") from error
-    if not isinstance(call, ast.Call) or len(call.args) > len(names):
-        raise Malformed("positional arguments without declared parameters")
-    out = {name: _literal(node) for name, node in zip(names, call.args, strict=False)}
-    for keyword in call.keywords:
-        if keyword.arg is None or keyword.arg in out:
-            raise Malformed("not plain keyword arguments")
-        out[keyword.arg] = _literal(keyword.value)
+def _arguments(texts: list[str], names: list[str]) -> dict[str, Any]:
+    """Arguments by name; those without a name take the declared parameters in order."""
+    out: dict[str, Any] = {}
+    for position, text in enumerate(texts):
+        named = _NAMED.match(text)
+        if not named and (position >= len(names) or len(out) > position):
+            raise Malformed("a positional argument without a declared parameter")
+        key = named[1] if named else names[position]
+        if key in out:
+            raise Malformed("an argument is given twice")
+        out[key] = _value(text[named.end() :] if named else text)
     return out
+
+
+def _value(text: str) -> Any:
+    try:
+        return _literal(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Malformed("an argument is not a literal") from error
 
 
 def _literal(node: ast.expr) -> Any:

@@ -76,6 +76,14 @@ class CommandR(MarkedJson):
             yield from super().body(marker)
 
 
+class GigaChat3(MarkedJson):
+    """GigaChat 3: one call object behind a role or a marker."""
+
+    opens = ("function call<|role_sep|>\n", "<|function_call|>")
+    closes = ("<|message_sep|>",)
+    call_syntax = CallSyntax(begin='<|function_call|>{"name": "{name}", "arguments": ', end="}")
+
+
 class Xlam(MarkedJson):
     """xLAM 2: a JSON list as the whole answer, in a code fence or behind a marker."""
 

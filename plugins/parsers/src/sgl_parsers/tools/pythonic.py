@@ -58,6 +58,17 @@ class Olmo3(Pythonic):
     closes = ("</function_calls>",)
 
 
+class Lfm2(Pythonic):
+    """LFM2: a list of calls between tool-call markers."""
+
+    opens = ("<|tool_call_start|>",)
+    closes = ("<|tool_call_end|>",)
+
+    def lead(self) -> Wait[None]:
+        return
+        yield
+
+
 class Gemma3(Pythonic):
     """A ``tool_code`` fence with calls in it."""
 
