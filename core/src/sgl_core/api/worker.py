@@ -56,9 +56,11 @@ class StepBatch:
     write_slots: Ints
     """[T] KV slot into which each new token's key and value are written."""
     sample: NDArray[np.bool_]
-    """[R] whether the row's last token is sampled from (false for a chunk that does not finish its prompt)."""
+    """[R] whether the row's last token is sampled from (false for a chunk that does not finish its prompt, and where no token is
+    asked for). True for the last chunk of an ``embed`` request too: then its vector is due."""
     new_requests: list[NewRequest] = field(default_factory=list)
     freed_slots: list[int] = field(default_factory=list)
+    """Slots whose requests ended; they come before ``new_requests``, which may take the same slots."""
     page_copies: Ints | None = None
     """[C, 2] pages (from, to) to copy before the step, or None."""
     masks: NDArray[np.int32] | None = None
@@ -117,7 +119,8 @@ class Step(Protocol):
     def done(self) -> bool: ...
 
     def result(self) -> StepResult:
-        """Wait for the step. Raises what the worker raised; the engine then ends the requests of that step."""
+        """Wait for the step. Raises what the worker raised; the engine then ends the requests of that step. An exception with a true
+        attribute ``worker_died``, or the third failing step in a row, ends the worker."""
         ...
 
 
