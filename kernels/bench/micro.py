@@ -1,6 +1,6 @@
 """One-thread cost of single kernels by CPU time (a busy neighbour disturbs it little): GFLOP/s, GB/s, cycles per key.
 
-    SGL_CPU_ISA=avx2 python kernels/bench/micro.py
+SGL_CPU_ISA=avx2 python kernels/bench/micro.py
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+
 import sgl_ops
 from sgl_ops import attention, linear
 
@@ -35,7 +36,14 @@ def cpu_seconds(run: Callable[[], None], least: float = 0.15) -> float:
 
 def products() -> None:
     rng = np.random.default_rng(0)
-    for fmt, block, size in (("Q4_0", 32, 18), ("Q4_1", 32, 20), ("Q8_0", 32, 34), ("Q6_K", 256, 210), ("BF16", 1, 2), ("F32", 1, 4)):
+    for fmt, block, size in (
+        ("Q4_0", 32, 18),
+        ("Q4_1", 32, 20),
+        ("Q8_0", 32, 34),
+        ("Q6_K", 256, 210),
+        ("BF16", 1, 2),
+        ("F32", 1, 4),
+    ):
         for n_out, n_in in ((1536, 768), (576, 1536)):
             raw: np.ndarray = rng.integers(0, 60, (n_out, n_in // block * size), dtype=np.uint8)
             if block == 1:
@@ -45,7 +53,9 @@ def products() -> None:
             line = f"{fmt:<5} {n_out:>5} x {n_in:<5}"
             for tokens in (1, 2, 4, 8, 16, 96):
                 x, out = rng.standard_normal((tokens, n_in), dtype=np.float32), np.empty((tokens, n_out), np.float32)
-                seconds = cpu_seconds(lambda x=x, out=out, tokens=tokens, packed=packed: packed.run(x, out, rows=tokens))  # type: ignore[misc]
+                seconds = cpu_seconds(
+                    lambda x=x, out=out, tokens=tokens, packed=packed: packed.run(x, out, rows=tokens)
+                )  # type: ignore[misc]
                 if tokens == 1:
                     line += f"  T=1 {packed.nbytes / seconds / 1e9:5.1f} GB/s |"
                 line += f" {tokens}: {2e-9 * tokens * n_out * n_in / seconds:5.1f}"
@@ -58,7 +68,9 @@ def keys() -> None:
         for heads, kv_heads, dim in ((9, 3, 64), (32, 8, 128)):
             for queries, context in ((1, 1024), (256, 256)):
                 slots = context + queries
-                cache = [np.full(slots * kv_heads * dim * size, 0x3D, np.uint8) for _ in range(2)]  # about 0.05 in every float type
+                cache = [
+                    np.full(slots * kv_heads * dim * size, 0x3D, np.uint8) for _ in range(2)
+                ]  # about 0.05 in every float type
                 scale = np.ones((slots, kv_heads), np.float32)
                 q = rng.standard_normal((queries, heads * dim), dtype=np.float32)
                 out, table = np.empty_like(q), np.arange(-(-slots // 16), dtype=np.int32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+
 import sgl_ops
 from sgl_ops import attention, fused, linear, sampling
 
@@ -45,7 +46,16 @@ def floats(tensor: Any) -> np.ndarray:
 class Model:
     """The whole model over fixed buffers for at most ``tokens`` new tokens and ``requests`` rows a step."""
 
-    def __init__(self, path: Path, *, tokens: int = 2048, requests: int = 64, slots: int = 8192, kv_dtype: str = "bfloat16", exact: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tokens: int = 2048,
+        requests: int = 64,
+        slots: int = 8192,
+        kv_dtype: str = "bfloat16",
+        exact: bool = False,
+    ) -> None:
         reader = gguf.GGUFReader(str(path))
         tensors = {t.name: t for t in reader.tensors}
 
@@ -53,7 +63,11 @@ class Model:
             found = reader.fields[f"llama.{name}"]
             return found.parts[found.data[0]][0]
 
-        self.layers_n, self.hidden, self.ffn = int(field("block_count")), int(field("embedding_length")), int(field("feed_forward_length"))
+        self.layers_n, self.hidden, self.ffn = (
+            int(field("block_count")),
+            int(field("embedding_length")),
+            int(field("feed_forward_length")),
+        )
         self.heads, self.kv_heads = int(field("attention.head_count")), int(field("attention.head_count_kv"))
         self.eps, self.dim = float(field("attention.layer_norm_rms_epsilon")), self.hidden // self.heads
         self.kv_dtype, self.exact, self.max_pos = kv_dtype, exact, int(field("context_length"))
@@ -75,7 +89,11 @@ class Model:
         def buffer(rows: int, columns: int) -> np.ndarray:
             return linear.aligned_empty(rows * columns * 4).view(np.float32).reshape(rows, columns)
 
-        self.x, self.h, self.attn = buffer(tokens, self.hidden), buffer(tokens, self.hidden), buffer(tokens, self.heads * self.dim)
+        self.x, self.h, self.attn = (
+            buffer(tokens, self.hidden),
+            buffer(tokens, self.hidden),
+            buffer(tokens, self.heads * self.dim),
+        )
         self.qkv, self.gate_up, self.act = buffer(tokens, width), buffer(tokens, 2 * self.ffn), buffer(tokens, self.ffn)
         self.last, self.logits = buffer(requests, self.hidden), buffer(requests, self.vocab)
 
@@ -112,7 +130,9 @@ class Model:
             )  # fmt: skip
             layer.o.run(self.attn, self.x, rows=tokens, accumulate=True, exact=self.exact)
             fused.rms_norm(self.x, layer.ffn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
-            linear.run_many(layer.gate_up, self.h, [self.gate_up, up], rows=tokens, ldo=[2 * self.ffn] * 2, exact=self.exact)
+            linear.run_many(
+                layer.gate_up, self.h, [self.gate_up, up], rows=tokens, ldo=[2 * self.ffn] * 2, exact=self.exact
+            )
             fused.act_mul(self.gate_up, up, self.act, rows=tokens, dim=self.ffn, ldg=2 * self.ffn, ldu=2 * self.ffn)
             layer.down.run(self.act, self.x, rows=tokens, accumulate=True, exact=self.exact)
         fused.gather_rows(self.x, self.sample_rows, self.last, count=requests, dim=self.hidden)

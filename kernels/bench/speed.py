@@ -1,6 +1,6 @@
 """Decode and prefill speed of SmolLM2-135M through sgl_ops against this machine's own limits.
 
-    python kernels/bench/speed.py MODEL.gguf [--isa avx2] [--profile] [--kv bfloat16]
+python kernels/bench/speed.py MODEL.gguf [--isa avx2] [--profile] [--kv bfloat16]
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def limits(threads: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/limits"
         subprocess.run(["gcc", "-O3", "-mavx2", "-mfma", "-pthread", str(HERE / "limits.c"), "-o", program], check=True)
-        return tuple(float(v) for v in subprocess.run([program, str(threads)], check=True, capture_output=True, text=True).stdout.split())  # type: ignore[return-value]
+        return tuple(
+            float(v)
+            for v in subprocess.run([program, str(threads)], check=True, capture_output=True, text=True).stdout.split()
+        )  # type: ignore[return-value]
 
 
 def timed(run: Callable[[], None], repeats: int) -> tuple[float, float]:
@@ -49,13 +52,16 @@ def main() -> None:
         os.environ["SGL_CPU_ISA"] = args.isa
     sys.path.insert(0, str(HERE))
     import numpy as np
-    import sgl_ops
     from smollm import PAGE, Model
+
+    import sgl_ops
 
     threads = sgl_ops.set_threads(args.threads)
     start = time.perf_counter()
     model = Model(args.model, kv_dtype=args.kv, slots=65536 // 2)
-    print(f"isa {sgl_ops.isa()}, {threads} threads, kv {args.kv}; read and packed in {time.perf_counter() - start:.2f} s")
+    print(
+        f"isa {sgl_ops.isa()}, {threads} threads, kv {args.kv}; read and packed in {time.perf_counter() - start:.2f} s"
+    )
     bandwidth, flops = limits(threads)
     print(f"limits: {bandwidth} GB/s read, {flops} GFLOP/s f32 FMA (256 bit)")
     rng = np.random.default_rng(0)
@@ -71,7 +77,14 @@ def main() -> None:
         tape = model.tape(batch)
         tape.replay()
         seconds = timed(tape.replay, repeats)
-        kv = 2 * len(model.layers) * model.kv_heads * model.dim * context * (4 if args.kv == "float32" else 2 if args.kv.endswith("16") else 1)
+        kv = (
+            2
+            * len(model.layers)
+            * model.kv_heads
+            * model.dim
+            * context
+            * (4 if args.kv == "float32" else 2 if args.kv.endswith("16") else 1)
+        )
         moved, work = (model.weight_bytes + batch * kv) / 1e9, batch * model.flops(context, True) / 1e9
         report(
             f"decode {batch} x ctx {context}", batch, seconds,
@@ -87,7 +100,12 @@ def main() -> None:
         model.fill([(0, rng.integers(0, model.vocab, count).tolist())])
         seconds = timed(lambda: model.step(count, 1), repeats)
         work = count * model.flops(count / 2, False) / 1e9
-        report(f"prefill {count}", count, seconds, f"{work / seconds[0]:5.0f} GFLOP/s = {work / seconds[0] / flops:4.0%} of FMA")
+        report(
+            f"prefill {count}",
+            count,
+            seconds,
+            f"{work / seconds[0]:5.0f} GFLOP/s = {work / seconds[0] / flops:4.0%} of FMA",
+        )
         if args.profile:
             tape = sgl_ops.Tape()
             with tape.record():

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sgl_ops
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import sgl_ops
 from sgl_ops.attention import paged_attention
 from sgl_ops.fused import rope_kv
 

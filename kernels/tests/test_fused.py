@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import sgl_ops
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import sgl_ops
 from sgl_ops.fused import act_mul, add, gather_rows, rms_norm, rope_kv
 
 

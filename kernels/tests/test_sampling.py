@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sgl_ops.sampling import argmax, logsumexp, mask_logits, sample
 
 

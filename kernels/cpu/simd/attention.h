@@ -11,42 +11,48 @@
 
 namespace SGL_NS {
 
-// One cached row of n values as f32 (n a multiple of 16).
-SGL_INLINE void kv_row(const void* base, int64_t index, int64_t n, KvType kv, float scale, float* out) {
-  switch (kv) {
-    case KV_F32: {
-      const float* p = static_cast<const float*>(base) + index;
-      for (int64_t i = 0; i < n; i += VL) store(out + i, load(p + i));
-      return;
-    }
-    case KV_F16: {
-      const uint16_t* p = static_cast<const uint16_t*>(base) + index;
-      for (int64_t i = 0; i < n; i += VL) store(out + i, load_f16(p + i));
-      return;
-    }
-    case KV_BF16: {
-      const uint16_t* p = static_cast<const uint16_t*>(base) + index;
-      for (int64_t i = 0; i < n; i += VL) store(out + i, load_bf16(p + i));
-      return;
-    }
-    case KV_F8E4M3: {
-      const uint8_t* p = static_cast<const uint8_t*>(base) + index;
-      for (int64_t i = 0; i < n; i += VL) store(out + i, load_f8(p + i) * scale);
-      return;
-    }
-    case KV_INT8: {
-      const int8_t* p = static_cast<const int8_t*>(base) + index;
-      for (int64_t i = 0; i < n; i += VL) store(out + i, load_i8(p + i) * scale);
-      return;
-    }
-  }
-}
+// How a cache type is read: VL or 8 elements as f32, before scaling.
+template <KvType KV> struct Kv;
+template <> struct Kv<KV_F32> {
+  typedef float T;
+  SGL_INLINE vf wide(const T* p) { return load(p); }
+  SGL_INLINE vf8 eight(const T* p) { return *reinterpret_cast<const vf8u*>(p); }
+};
+#if SGL_VL == 8
+#define SGL_EIGHT(x) SGL_INLINE vf8 eight(const T* p) { return wide(p); }
+#else
+#define SGL_EIGHT(x) SGL_INLINE vf8 eight(const T* p) { return (vf8)(x); }
+#endif
+template <> struct Kv<KV_F16> {
+  typedef uint16_t T;
+  SGL_INLINE vf wide(const T* p) { return load_f16(p); }
+  SGL_EIGHT(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))
+};
+template <> struct Kv<KV_BF16> {
+  typedef uint16_t T;
+  SGL_INLINE vf wide(const T* p) { return load_bf16(p); }
+  SGL_EIGHT(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16))
+};
+template <> struct Kv<KV_F8E4M3> {
+  typedef uint8_t T;
+  SGL_INLINE vf wide(const T* p) { return load_f8(p); }
+  SGL_EIGHT(_mm256_cvtph_ps(f8_as_f16(p)) * _mm256_set1_ps(256.f))
+};
+template <> struct Kv<KV_INT8> {
+  typedef int8_t T;
+  SGL_INLINE vf wide(const T* p) { return load_i8(p); }
+  SGL_EIGHT(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))))
+};
 
 #define SGL_SHUF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-// 8 rows of 8 floats (row stride ld) to 8 columns at dst, dst + 32, ...
-SGL_INLINE void transpose8(const float* src, int64_t ld, float* dst) {
+// Elements [e, e + 8) of 8 cached keys to 8 columns at dst, dst + 32, ...
+template <KvType KV>
+SGL_INLINE void transpose8(const typename Kv<KV>::T* const* rows, const float* scale, int64_t e, float* dst) {
   vf8 r[8], t[8], u[8];
-  _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) r[i] = *reinterpret_cast<const vf8u*>(src + i * ld);
+  _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
+    r[i] = Kv<KV>::eight(rows[i] + e);
+    if (KV == KV_INT8 || KV == KV_F8E4M3) r[i] *= scale[i];
+  }
   _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 2) {
     t[i] = SGL_SHUF(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
     t[i + 1] = SGL_SHUF(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
@@ -95,34 +101,65 @@ SGL_INLINE void softmax_row(float* s, int lo, int hi, float softcap, float* m, f
   *l += sum(total);
 }
 
-static void attend_segment(const AttnCall& c) {
-  const int64_t dim = c.dim, dim_v = c.dim_v, wide = dim > dim_v ? dim : dim_v;
+template <KvType KV>
+static void attend_typed(const AttnCall& c) {
+  typedef typename Kv<KV>::T T;
+  constexpr bool kScaled = KV == KV_INT8 || KV == KV_F8E4M3;
+  const int64_t dim = c.dim, dim_v = c.dim_v;
   float* raw = c.scratch;
-  float* kt = raw + 32 * wide;
+  float* kt = raw + 32 * dim_v;
   float* S = kt + 32 * dim;
-  const bool i8 = c.kv == KV_INT8;
-  const float k1 = c.kv == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = c.kv == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
+  const T* k_base = static_cast<const T*>(c.k);
+  const T* v_base = static_cast<const T*>(c.v);
+  const float k1 = KV == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = KV == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
   for (int64_t kb = c.key_begin; kb < c.key_end; kb += 32) {
     const int64_t nk = c.key_end - kb < 32 ? c.key_end - kb : 32;
-    if (kb > c.row_pos[c.rows - 1]) break;                                  // rows are in order of position
+    if (kb > c.row_pos[c.rows - 1]) break;  // rows are in order of position
     if (c.window > 0 && kb + nk - 1 <= c.row_pos[0] - c.window) continue;
-    int64_t slot[32];
+    const T *k_row[32], *v_row[32];
+    float k_scale[32], v_scale[32];
     for (int64_t i = 0, page = kb / c.page_size, at = kb % c.page_size; i < nk; i++) {
-      slot[i] = int64_t(c.pages[page]) * c.page_size + at;
+      const int64_t slot = int64_t(c.pages[page]) * c.page_size + at;
       if (++at == c.page_size) at = 0, page++;
+      k_row[i] = k_base + slot * c.stride_k;
+      v_row[i] = v_base + slot * c.stride_v;
+      if (kScaled) {
+        k_scale[i] = KV == KV_INT8 ? c.k_scale[slot * c.stride_scale] : k1;
+        v_scale[i] = KV == KV_INT8 ? c.v_scale[slot * c.stride_scale] : v1;
+      }
     }
-    for (int64_t i = 0; i < nk; i++) kv_row(c.k, slot[i] * c.stride_k, dim, c.kv, i8 ? c.k_scale[slot[i] * c.stride_scale] : k1, raw + i * dim);
-    for (int64_t i = nk * dim; i < 32 * dim; i++) raw[i] = 0.f;
-    for (int64_t i = 0; i < 32; i += 8)
-      for (int64_t e = 0; e < dim; e += 8) transpose8(raw + i * dim + e, dim, kt + e * 32 + i);
+    for (int64_t i = nk; i < 32; i++) {  // repeated keys, masked below
+      k_row[i] = k_row[0];
+      k_scale[i] = kScaled ? k_scale[0] : 1.f;
+    }
+    for (int64_t i = 0; i < 32 && i < nk; i += 8)
+      for (int64_t e = 0; e < dim; e += 8) transpose8<KV>(k_row + i, k_scale + i, e, kt + e * 32 + i);
     panel<false>(kt, 32, 32, dim, c.q, dim, c.rows, S, 32);
     for (int64_t r = 0; r < c.rows; r++) {
       const int64_t pos = c.row_pos[r], first = c.window > 0 ? pos - c.window + 1 - kb : 0, last = pos + 1 - kb;
       const int lo = int(first > 0 ? (first < 32 ? first : 32) : 0), hi = int(last < nk ? last : nk);
       softmax_row(S + r * 32, lo, hi, c.softcap, c.m + r, c.l + r, c.acc + r * dim_v, dim_v);
     }
-    for (int64_t i = 0; i < nk; i++) kv_row(c.v, slot[i] * c.stride_v, dim_v, c.kv, i8 ? c.v_scale[slot[i] * c.stride_scale] : v1, raw + i * dim_v);
+    for (int64_t i = 0; i < nk; i++) {
+      float* to = raw + i * dim_v;
+      const T* from = v_row[i];
+      for (int64_t e = 0; e < dim_v; e += 16)
+        SGL_EACH(v, NV) {
+          const vf x = Kv<KV>::wide(from + e + v * VL);
+          store(to + e + v * VL, kScaled ? x * v_scale[i] : x);
+        }
+    }
     panel<true>(raw, dim_v, dim_v, nk, S, 32, c.rows, c.acc, dim_v);
+  }
+}
+
+static void attend_segment(const AttnCall& c) {
+  switch (c.kv) {
+    case KV_F32: return attend_typed<KV_F32>(c);
+    case KV_F16: return attend_typed<KV_F16>(c);
+    case KV_BF16: return attend_typed<KV_BF16>(c);
+    case KV_F8E4M3: return attend_typed<KV_F8E4M3>(c);
+    case KV_INT8: return attend_typed<KV_INT8>(c);
   }
 }
 

@@ -105,6 +105,13 @@ SGL_INLINE vf load_f16(const uint16_t* p) {
 #endif
 }
 // e4m3 (finite, bias 7) has the shape of f16 (bias 15) one bit narrower: shift into place, then times 2^8.
+#if defined(__AVX2__)
+SGL_INLINE __m128i f8_as_f16(const uint8_t* p) {  // 8 of them
+  const __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm_or_si128(_mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x80)), 8),
+                      _mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x7f)), 7));
+}
+#endif
 SGL_INLINE vf load_f8(const uint8_t* p) {
 #if defined(__AVX512F__)
   const __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -112,10 +119,7 @@ SGL_INLINE vf load_f8(const uint8_t* p) {
                                     _mm256_slli_epi16(_mm256_and_si256(b, _mm256_set1_epi16(0x7f)), 7));
   return (vf)_mm512_cvtph_ps(h) * 256.f;
 #elif defined(__AVX2__)
-  const __m128i b = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-  const __m128i h = _mm_or_si128(_mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x80)), 8),
-                                 _mm_slli_epi16(_mm_and_si128(b, _mm_set1_epi16(0x7f)), 7));
-  return (vf)_mm256_cvtph_ps(h) * 256.f;
+  return (vf)_mm256_cvtph_ps(f8_as_f16(p)) * 256.f;
 #else
   uint16_t h[VL];
   for (int i = 0; i < VL; i++) h[i] = uint16_t(((p[i] & 0x80) << 8) | ((p[i] & 0x7f) << 7));
