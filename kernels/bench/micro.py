@@ -62,32 +62,34 @@ def products() -> None:
             print(line + " GFLOP/s")
 
 
-def keys() -> None:
+def attend(kv_dtype: str, size: int, heads: int, kv_heads: int, dim: int, queries: int, context: int) -> None:
     rng = np.random.default_rng(0)
+    slots = context + queries
+    cache = [np.full(slots * kv_heads * dim * size, 0x3D, np.uint8) for _ in range(2)]  # about 0.05 in every float type
+    scale = np.ones((slots, kv_heads), np.float32)
+    q = rng.standard_normal((queries, heads * dim), dtype=np.float32)
+    out, table = np.empty_like(q), np.arange(-(-slots // 16), dtype=np.int32)
+    lens, contexts = np.array([queries], np.int32), np.array([context], np.int32)
+
+    def run() -> None:
+        attention.paged_attention(
+            q, out, cache[0], cache[1], table, lens, contexts, tokens=queries, requests=1, heads=heads, kv_heads=kv_heads,
+            head_dim=dim, page_size=16, pages_stride=len(table), scale=0.1, kv_dtype=kv_dtype, k_scale=scale, v_scale=scale,
+        )  # fmt: skip
+
+    seconds = cpu_seconds(run)
+    pairs = queries * (context + (queries + 1) / 2)
+    print(
+        f"attention {kv_dtype:<9} heads {heads}/{kv_heads} dim {dim} q {queries} ctx {context}: "
+        f"{4e-9 * pairs * heads * dim / seconds:5.1f} GFLOP/s, {seconds * 1e9 / (pairs * kv_heads):6.1f} ns per key and kv head"
+    )
+
+
+def keys() -> None:
     for kv_dtype, size in (("float32", 4), ("bfloat16", 2), ("int8", 1)):
         for heads, kv_heads, dim in ((9, 3, 64), (32, 8, 128)):
             for queries, context in ((1, 1024), (256, 256)):
-                slots = context + queries
-                cache = [
-                    np.full(slots * kv_heads * dim * size, 0x3D, np.uint8) for _ in range(2)
-                ]  # about 0.05 in every float type
-                scale = np.ones((slots, kv_heads), np.float32)
-                q = rng.standard_normal((queries, heads * dim), dtype=np.float32)
-                out, table = np.empty_like(q), np.arange(-(-slots // 16), dtype=np.int32)
-                lens, contexts = np.array([queries], np.int32), np.array([context], np.int32)
-
-                def run() -> None:
-                    attention.paged_attention(
-                        q, out, cache[0], cache[1], table, lens, contexts, tokens=queries, requests=1, heads=heads, kv_heads=kv_heads,
-                        head_dim=dim, page_size=16, pages_stride=len(table), scale=0.1, kv_dtype=kv_dtype, k_scale=scale, v_scale=scale,
-                    )  # fmt: skip
-
-                seconds = cpu_seconds(run)
-                pairs = queries * (context + (queries + 1) / 2)
-                print(
-                    f"attention {kv_dtype:<9} heads {heads}/{kv_heads} dim {dim} q {queries} ctx {context}: "
-                    f"{4e-9 * pairs * heads * dim / seconds:5.1f} GFLOP/s, {seconds * 1e9 / (pairs * kv_heads):6.1f} ns per key and kv head"
-                )
+                attend(kv_dtype, size, heads, kv_heads, dim, queries, context)
 
 
 if __name__ == "__main__":

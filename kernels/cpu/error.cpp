@@ -23,3 +23,4 @@ SGL_API const char* sgl_isa_note() { const char* e = sgl_isa_error(); return e ?
 SGL_API int sgl_pool_threads() { return pool_threads(); }
 SGL_API int sgl_pool_default_threads() { return pool_default_threads(); }
 SGL_API int sgl_pool_set_threads(int n, int pin) { return pool_set_threads(n, pin); }
+SGL_API int64_t sgl_pool_selftest(int64_t jobs) { return pool_selftest(jobs); }

@@ -1,7 +1,10 @@
 // The pool's inside. A job is (epoch, fn, ctx, chunks). One 64-bit ticket word holds epoch << 32 | next chunk; a thread owns
-// a chunk when its compare-and-swap of the ticket succeeds, so a worker that wakes late can neither take a chunk of a later
-// job by mistake nor hold a finished one open: the caller waits for chunks, never for workers. A preempted or sleeping
-// worker therefore costs at most the chunk it holds.
+// a chunk when its compare-and-swap of the ticket succeeds. The caller waits for chunks, never for workers: a preempted or
+// sleeping worker costs at most the chunk it holds.
+//
+// Why a worker that wakes late does no harm: it reads the ticket, then the job's fields, then swaps. Before the fields of a
+// new job are written the ticket is closed (a chunk number beyond any count); fields are published with release and read with
+// acquire. So whoever has read a new field finds a changed ticket, and its swap of the old one fails.
 #include "pool.h"
 
 #include <errno.h>
@@ -77,11 +80,10 @@ void work(Pool& p, uint32_t epoch) {
   for (;;) {
     uint64_t t = p.ticket.v.load(std::memory_order_acquire);
     if (uint32_t(t >> 32) != epoch) return;
-    auto fn = p.fn.load(std::memory_order_relaxed);
-    void* ctx = p.ctx.load(std::memory_order_relaxed);
-    const uint32_t n = p.chunks.load(std::memory_order_relaxed);
+    auto fn = p.fn.load(std::memory_order_acquire);
+    void* ctx = p.ctx.load(std::memory_order_acquire);
+    const uint32_t n = p.chunks.load(std::memory_order_acquire);
     if (uint32_t(t) >= n) return;
-    // The fields read above belong to `epoch` if the swap succeeds: they are rewritten only after every chunk is done.
     if (!p.ticket.v.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel)) continue;
     fn(ctx, int64_t(uint32_t(t)));
     if (p.done.v.fetch_add(1, std::memory_order_acq_rel) + 1 == n && p.caller_sleeps.v.load(std::memory_order_seq_cst)) {
@@ -228,11 +230,12 @@ void pool_run(int64_t chunks, void (*fn)(void*, int64_t), void* ctx) {
   }
   t_inside = true;
   const uint32_t epoch = uint32_t(p.ticket.v.load(std::memory_order_relaxed) >> 32) + 1;
-  p.done.v.store(0, std::memory_order_relaxed);
-  p.fn.store(fn, std::memory_order_relaxed);
-  p.ctx.store(ctx, std::memory_order_relaxed);
-  p.chunks.store(uint32_t(chunks), std::memory_order_relaxed);
-  p.ticket.v.store(uint64_t(epoch) << 32, std::memory_order_release);
+  p.ticket.v.store((uint64_t(epoch) << 32) | 0xffffffffu, std::memory_order_relaxed);  // closed
+  p.done.v.store(0, std::memory_order_release);
+  p.fn.store(fn, std::memory_order_release);
+  p.ctx.store(ctx, std::memory_order_release);
+  p.chunks.store(uint32_t(chunks), std::memory_order_release);
+  p.ticket.v.store(uint64_t(epoch) << 32, std::memory_order_release);                  // open
   p.wake.v.fetch_add(1, std::memory_order_seq_cst);
   const uint32_t sleeping = p.sleepers.load(std::memory_order_seq_cst);
   if (sleeping) futex_wake(&p.wake.v, sleeping < uint32_t(chunks) ? int(sleeping) : int(chunks));
@@ -272,4 +275,17 @@ void* thread_scratch(int slot, int64_t bytes) {
     s.n[slot] = size;
   }
   return s.p[slot];
+}
+
+// Runs `jobs` jobs of 2 to 41 tiny chunks, each job's state on the stack; gives how many chunks did not run exactly once.
+int64_t pool_selftest(int64_t jobs) {
+  int64_t wrong = 0;
+  for (int64_t j = 0; j < jobs; j++) {
+    const int64_t n = 2 + j * 7 % 40;
+    std::atomic<int> hits[42];
+    for (auto& h : hits) h.store(0, std::memory_order_relaxed);
+    parallel_for(n, [&](int64_t i) { hits[i].fetch_add(1, std::memory_order_relaxed); });
+    for (int64_t i = 0; i < 42; i++) wrong += hits[i].load(std::memory_order_relaxed) != (i < n ? 1 : 0);
+  }
+  return wrong;
 }

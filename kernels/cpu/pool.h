@@ -19,5 +19,7 @@ int pool_threads();                 // threads that take part, the caller includ
 int pool_default_threads();         // what the cpuset and the cgroup quota allow
 int pool_set_threads(int n, int pin);  // n <= 0: default; pin 1: bind worker i to the i-th allowed CPU. Returns the count.
 
+int64_t pool_selftest(int64_t jobs);  // chunks that did not run exactly once: 0
+
 // Per-thread scratch that grows and is kept; 64-byte aligned. Slots 0..3 are independent buffers.
 void* thread_scratch(int slot, int64_t bytes);

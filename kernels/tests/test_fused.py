@@ -96,7 +96,8 @@ def test_rope_kv(
     np.testing.assert_array_equal(k_cache[slots[1:]], got[1:, heads : heads + kv_heads])
     np.testing.assert_array_equal(v_cache[slots[1:]], v[1:])
     untouched = np.setdiff1d(np.arange(32), slots[1:])
-    assert not k_cache[untouched].any() and not v_cache[untouched].any()
+    assert not k_cache[untouched].any()
+    assert not v_cache[untouched].any()
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ _FUNCTIONS = {
     "sgl_pool_threads": "i",
     "sgl_pool_default_threads": "i",
     "sgl_pool_set_threads": "i ii",
+    "sgl_pool_selftest": "l l",
     "sgl_packed_bytes": "l illl",
     "sgl_raw_row_bytes": "l il",
     "sgl_pack": "i ippp lll p",

@@ -33,7 +33,9 @@ class Tape:
 
     def _begin(self) -> None:
         handle = load().sgl_tape_new()
-        check(load().sgl_tape_begin(handle))
+        if load().sgl_tape_begin(handle):
+            load().sgl_tape_free(handle)
+            check(-1)
         self._parts.append(handle)
         self._open = True
 
