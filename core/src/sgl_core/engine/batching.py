@@ -53,7 +53,7 @@ class Batcher:
         self._sign = priority_sign
         self._decodes_since_prefill = UNLIMITED
 
-    def build(self, started: float) -> tuple[StepBatch, Flight] | None:
+    def build(self) -> tuple[StepBatch, Flight] | None:
         """The next step, or None when nothing can run now. Places and pages of its rows are taken."""
         self._preempt()
         limits = self._state.limits
@@ -61,15 +61,15 @@ class Batcher:
         if limits.enable_mixed_chunk:
             decodes = self._decodes()
             budget = max(chunk - len(decodes.rows), chunk // _PREFILL_SHARE, 1)
-            return self._assemble(decodes, self._chunks(budget, sole=not len(decodes.rows)), started)
+            return self._assemble(decodes, self._chunks(budget, sole=not len(decodes.rows)))
         decoders = self._state.slots.decoding.any()
         if not decoders or self._decodes_since_prefill >= max(1, limits.prefill_decode_interval):
             chunks = self._chunks(chunk, sole=True)
             if chunks:
                 self._decodes_since_prefill = 0
-                return self._assemble(_NO_DECODES, chunks, started)
+                return self._assemble(_NO_DECODES, chunks)
         self._decodes_since_prefill += 1
-        return self._assemble(self._decodes(), [], started)
+        return self._assemble(self._decodes(), [])
 
     def _decodes(self) -> Decodes:
         """The rows that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
@@ -117,7 +117,7 @@ class Batcher:
             state.prefilling.remove(request)
         return Chunk(request, -1, start, count, last)
 
-    def _assemble(self, decodes: Decodes, chunks: list[Chunk], started: float) -> tuple[StepBatch, Flight] | None:
+    def _assemble(self, decodes: Decodes, chunks: list[Chunk]) -> tuple[StepBatch, Flight] | None:
         state, slots = self._state, self._state.slots
         rows, context, write = decodes
         if not len(rows) and not chunks:
@@ -171,7 +171,7 @@ class Batcher:
         drawn = np.arange(plain + len(sampled), dtype=np.int32)
         drawn[plain:] = sampled
         self._masks(batch, drawn)
-        return batch, Flight(None, step_id, rows, drawn, chunks, started)
+        return batch, Flight(None, step_id, rows, drawn, chunks)
 
     def _masks(self, batch: StepBatch, drawn: Ints) -> None:
         """Fill the masks of constrained rows."""

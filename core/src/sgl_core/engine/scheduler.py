@@ -101,6 +101,13 @@ class Scheduler:
 
     def turn(self) -> bool:
         """Start the next step if there is one and take in what is done. False when there was nothing to do."""
+        began = self._clock()
+        moved = self._turn()
+        if moved:
+            self.state.counters.step_seconds += self._clock() - began
+        return moved
+
+    def _turn(self) -> bool:
         state = self.state
         if len(self._grammars):
             self._take_compiled()
@@ -123,7 +130,7 @@ class Scheduler:
 
     def _submit(self) -> bool:
         state = self.state
-        built = self._batcher.build(self._clock())
+        built = self._batcher.build()
         if built is None:
             return False
         batch, flight = built
@@ -151,7 +158,6 @@ class Scheduler:
         state.done_step = flight.step_id
         state.slots.step_done(flight.step_id)
         state.counters.steps += 1
-        state.counters.step_seconds += self._clock() - flight.started
 
     def _step_failed(self, flight: Flight, error: Exception) -> None:
         """End the requests of a step that raised. A dead worker, or the third failure in a row, is raised on."""

@@ -37,7 +37,6 @@ class Flight:
     slots: Ints
     sampled: Ints
     chunks: list[Chunk]
-    started: float
 
 
 @dataclass(slots=True)
@@ -49,6 +48,7 @@ class Counters:
     generated_tokens: int = 0
     cached_prompt_tokens: int = 0
     step_seconds: float = 0.0
+    """Time spent in turns that did something: the engine's busy time."""
     steps: int = 0
 
 
