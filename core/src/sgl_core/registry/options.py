@@ -44,7 +44,7 @@ def plugin_options(
             known = f"; known: {', '.join(sorted(declared))}" if declared else "; no installed plugin declares any"
             raise RegistryError(f"--plugin-option {name}: no installed plugin declares it{close}{known}", name=name)
         registry, entry, option = declared[name]
-        chosen = [item["name"] for item in selection.values() if item["registry"] == registry]
+        chosen = list(dict.fromkeys(item["name"] for item in selection.values() if item["registry"] == registry))
         if registry in slots and entry not in chosen:
             instead = f"{', '.join(chosen)} is" if chosen else "nothing is"
             raise RegistryError(
