@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -120,7 +122,7 @@ def test_a_prompt_that_cannot_be_served_is_refused_by_itself(prompt, why):
     driver.run()
     end = driver.records["bad"].end
     assert (end.finish_reason, end.status) == ("error", 400)
-    assert __import__("re").search(why, end.message)
+    assert re.search(why, end.message)
     assert driver.records["good"].tokens == oracle([1, 2, 3], 5, VOCAB)
 
 
@@ -185,6 +187,37 @@ def test_an_embedding_request_ends_with_its_vector():
     assert record.end.embedding == embedding_of(prefix_hash(range(30))).tolist()
     assert (record.end.finish_reason, record.tokens, record.end.prompt_tokens) == ("stop", [], 30)
     assert driver.records["text"].tokens == oracle([9, 9], 6, VOCAB)
+
+
+def test_a_model_without_embeddings_refuses_them():
+    driver = Driver()
+    submit = driver.worker.submit
+
+    def without(batch):
+        step = submit(batch)
+        step.result().embeddings.clear()
+        return step
+
+    driver.worker.submit = without
+    assert driver.generate([1, 2], embed=True).end.status == 400
+
+
+def test_a_row_that_fails_ends_alone():
+    driver = Driver()
+    submit = driver.worker.submit
+
+    def failing(batch):
+        step = submit(batch)
+        if batch.step_id == 3:
+            step.result().errors[0] = "bad adapter"
+        return step
+
+    driver.worker.submit = failing
+    driver.add("a", [1, 2], greedy(8))
+    driver.add("b", [3, 4], greedy(8))
+    driver.run()
+    assert (driver.records["a"].end.finish_reason, driver.records["a"].end.message) == ("error", "bad adapter")
+    assert driver.records["b"].tokens == oracle([3, 4], 8, VOCAB)
 
 
 def test_a_second_request_with_a_running_id_is_refused_and_disturbs_nothing():

@@ -1,5 +1,6 @@
 import pytest
 
+from sgl_core.api.grammar import GrammarError
 from sgl_core.engine.assembly import load_built_in
 from sgl_core.engine.specs import BUILT_IN
 from sgl_core.registry import Registries
@@ -29,3 +30,8 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are():
 def test_the_null_platform_answers_only_when_asked(registries):
     choice = select_platform(registries, "null", {})
     assert (choice.facts.platform, choice.spec.name) == ("null", "null")
+
+
+def test_no_grammar_is_a_choice_that_refuses(registries):
+    with pytest.raises(GrammarError, match="--grammar-backend none"):
+        registries.grammars.load("none")(None)

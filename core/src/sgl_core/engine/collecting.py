@@ -50,8 +50,11 @@ class Collector:
                 continue
             state.sharing.withdraw(request)
             if request.message.embed:
-                vector = result.embeddings[chunk.row]
-                self._finish(request, finish_reason="stop", embedding=vector.astype(np.float32).tolist())
+                vector = result.embeddings.get(chunk.row)
+                if vector is None:
+                    self._finish(request, finish_reason="error", message="this model gives no embeddings", status=400)
+                else:
+                    self._finish(request, finish_reason="stop", embedding=vector.astype(np.float32).tolist())
             elif state.slots.out_limit[request.slot] == len(request.output_ids):
                 self._finish(request, finish_reason="length")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from sgl_core.api.grammar import CompiledGrammar, GrammarBackend, GrammarError
+from sgl_core.api.grammar import CompiledGrammar, GrammarBackend, GrammarError, Vocabulary
 from sgl_core.api.sampling import GrammarRequest
 
 from .grammar_state import Constraint, ReasoningEnd
@@ -118,6 +118,11 @@ class Grammars:
                 return
             if self._compiled[key].done():
                 del self._compiled[key]
+
+
+def no_backend(vocabulary: Vocabulary) -> GrammarBackend:
+    """The entry ``none``: a scheduler that has it never makes a backend. Raises :class:`GrammarError`."""
+    raise GrammarError("this server was started with --grammar-backend none")
 
 
 def _compile(tools: Future[GrammarTools], grammar: GrammarRequest) -> CompiledGrammar:

@@ -72,7 +72,8 @@ class Output(msgspec.Struct, kw_only=True, omit_defaults=True):
     """New tokens of one request and, when it ended, why.
 
     ``finish_reason``: ``stop`` (with ``matched`` = the token id), ``length``, ``abort``, ``error`` (with ``message``), or ``""`` while running.
-    ``status`` is the HTTP status an error maps to. The end-of-sequence token that ended a request is in ``token_ids``; the front
+    ``status`` is the HTTP status an error maps to: 400 for a request that cannot be served, 503 for a full queue, 500 for a failed step.
+    A Generate whose rid is being served already is answered under that rid too (400), so whoever sends must not reuse one. The end-of-sequence token that ended a request is in ``token_ids``; the front
     does not print it unless ``no_stop_trim``. ``prompt_logprobs`` and ``cached_tokens`` come with the first output.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sgl_core.api.specs import ChoiceSpec, PlatformSpec
+from sgl_core.api.specs import ChoiceSpec, GrammarSpec, PlatformSpec
 
 _EVICTIONS = "sgl_core.engine.evictions"
 LRU = ChoiceSpec(name="lru", target=f"{_EVICTIONS}:Lru", summary="least recently used first")
@@ -34,6 +34,10 @@ ROUTING_KEY = ChoiceSpec(
 
 RADIX = ChoiceSpec(name="radix", target="sgl_core.engine.radix:RadixCache", summary="radix tree over token pages")
 NO_CACHE = ChoiceSpec(name="none", target="sgl_core.engine.no_cache:NoCache", summary="remembers nothing")
+
+NO_GRAMMAR = GrammarSpec(
+    name="none", target="sgl_core.engine.grammars:no_backend", summary="refuse every request with an output constraint"
+)
 
 NULL = PlatformSpec(
     name="null",
