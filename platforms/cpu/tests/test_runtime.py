@@ -89,3 +89,20 @@ def test_affinity_of_the_process_is_obeyed(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "1"
+
+
+def test_the_environment_is_ready_before_torch_loads(folder: Path) -> None:
+    """libgomp and MKL read theirs once. What the user set stays."""
+    code = (
+        "import os, sys; os.environ.pop('MKL_CBWR', None); os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'\n"
+        "import sgl_cpu.runtime\n"
+        "assert 'torch' not in sys.modules\n"
+        "from sgl_core.plan import Plan\n"
+        "sgl_cpu.runtime.CpuRuntime(Plan.from_json(sys.stdin.read()))\n"
+        "print(os.environ['MKL_CBWR'], os.environ['OMP_WAIT_POLICY'])"
+    )
+    text = plan(folder)[0].to_json()
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["AUTO,STRICT", "ACTIVE"]

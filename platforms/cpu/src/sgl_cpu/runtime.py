@@ -1,17 +1,14 @@
-"""CpuRuntime: what the CPU platform gives a worker process: its thread count and a TorchWorker on the CPU."""
+"""CpuRuntime: what the CPU platform gives a worker process: its environment, its thread count and a TorchWorker on the CPU."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-import torch
-
 from sgl_core.api.worker import ModelWorker
-from sgl_torch.exactness import ask_for_strict_matmul
-from sgl_torch.worker import TorchWorker
 
 from .cpus import allowed_cpus
+from .environment import prepare_environment
 
 if TYPE_CHECKING:
     from sgl_core.plan import Plan
@@ -27,12 +24,14 @@ class CpuRuntime:
         self._plan = plan
         self._registries = registries
         self.threads = thread_count(plan.config.get("cpu_threads"), allowed_cpus())
+        prepare_environment()
 
     def make_worker(self, rank: int) -> ModelWorker:
         """The worker of ``rank``; only rank 0 exists on this platform."""
         if rank != 0:
             raise ValueError(f"the CPU platform runs one worker, rank {rank} is not served")
-        ask_for_strict_matmul()
+        from sgl_torch.worker import TorchWorker  # imports torch, which must find the environment prepared
+
         self.set_threads()
         log.info("cpu: %d threads of %d allowed CPUs", self.threads, allowed_cpus())
         registries = self._registries or self._plan.registries()
@@ -40,6 +39,8 @@ class CpuRuntime:
 
     def set_threads(self) -> None:
         """Set torch's pool for the calling thread (OpenMP keeps the count by thread) and those made later."""
+        import torch
+
         torch.set_num_threads(self.threads)
 
 
