@@ -11,6 +11,8 @@ from starlette.routing import Route
 
 from sgl_core import __version__
 from sgl_core.serve.core.service import Service
+from sgl_core.serve.responses import routes as responses
+from sgl_core.serve.responses.store import ResponseStore
 
 from .auth import Keys
 from .cors import Cors
@@ -36,6 +38,7 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *health.routes(),
             *tokens.routes(),
             *control.routes(),
+            *responses.routes(),
         ],
         middleware=[
             Middleware(RequestIds),
@@ -46,4 +49,5 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
     )
     app.state.service = service
     app.state.settings = settings
+    app.state.responses = ResponseStore()
     return app

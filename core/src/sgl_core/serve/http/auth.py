@@ -9,11 +9,33 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sgl_core.serve.core.errors import RequestError
 
-from .errors import error_response
+from .errors import error_response, route_path
 from .settings import HttpSettings
 
 OPEN_PATHS = frozenset({"/health", "/health_generate"})
-ADMIN_PATHS = frozenset({"/flush_cache", "/abort_request", "/server_info", "/get_server_info"})
+ADMIN_PATHS = frozenset(
+    {
+        "/flush_cache",
+        "/abort_request",
+        "/server_info",
+        "/get_server_info",
+        "/configure_logging",
+        "/pause_generation",
+        "/continue_generation",
+        "/start_profile",
+        "/stop_profile",
+        "/get_weights_by_name",
+        "/update_weights_from_disk",
+        "/update_weights_from_distributed",
+        "/update_weights_from_tensor",
+        "/init_weights_update_group",
+        "/release_memory_occupation",
+        "/resume_memory_occupation",
+        "/load_lora_adapter",
+        "/unload_lora_adapter",
+    }
+)
+"""Routes that change the server or show its insides: the administrator's where there is an admin key."""
 
 
 class Keys:
@@ -28,12 +50,12 @@ class Keys:
         if scope["type"] == "http":
             error = self._refusal(scope)
             if error is not None:
-                await error_response(error)(scope, receive, send)
+                await error_response(error, route_path(scope))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> RequestError | None:
-        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        path = route_path(scope)
         if path in OPEN_PATHS:
             return None
         admin_only = path in ADMIN_PATHS and self._admin is not None

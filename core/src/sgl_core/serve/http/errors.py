@@ -1,9 +1,9 @@
-"""Error answers in OpenAI's shape, and the one wrapper that turns whatever a handler raises into one."""
+"""Error answers in the shape of the route's API, and the one wrapper that turns whatever a handler raises into one."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sgl_core.serve.core.errors import RequestError
+
+from .error_forms import error_body, form_of
+
+__all__ = [
+    "ClientGone",
+    "Handler",
+    "endpoint",
+    "error_body",
+    "error_response",
+    "http_exception",
+    "json_response",
+    "route_path",
+]
 
 log = logging.getLogger("sgl.http")
 
@@ -27,21 +40,18 @@ def json_response(content: Any, status: int = 200, headers: dict[str, str] | Non
     return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
 
 
-def error_body(error: RequestError) -> dict[str, Any]:
-    """``{"error": {message, type, param, code}}``; ``object`` and ``status`` are what other servers add."""
-    return {
-        "error": {"message": error.message, "type": error.kind, "param": error.param, "code": error.code},
-        "object": "error",
-        "status": error.status,
-    }
+def route_path(scope: Mapping[str, Any]) -> str:
+    """The path of a request without the prefix under which a proxy publishes the server."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
-def error_response(error: RequestError) -> Response:
-    """The error with its status; 503 and 429 tell the client when to try again."""
+def error_response(error: RequestError, path: str = "") -> Response:
+    """The error with its status, in the form of the route's API; 503 and 429 tell the client when to try again."""
     headers = {"retry-after": "1"} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
-    return json_response(error_body(error), error.status, headers)
+    return json_response(form_of(path)(error), error.status, headers)
 
 
 def endpoint(handler: Handler) -> Handler:
@@ -53,12 +63,13 @@ def endpoint(handler: Handler) -> Handler:
         except RequestError as error:
             if error.status >= 500:
                 log.warning("%s %s: %d %s", request.method, request.url.path, error.status, error.message)
-            return error_response(error)
+            return error_response(error, route_path(request.scope))
         except ClientGone:
             return Response(status_code=499)
         except Exception:
             log.exception("%s %s failed", request.method, request.url.path)
-            return error_response(RequestError("internal error; the server's log has the details", status=500))
+            failure = RequestError("internal error; the server's log has the details", status=500)
+            return error_response(failure, route_path(request.scope))
 
     return answer
 
@@ -68,7 +79,8 @@ async def http_exception(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     words = {404: f"there is no route {request.url.path}", 405: f"{request.url.path} does not take {request.method}"}
-    response = error_response(RequestError(words.get(error.status_code, str(error.detail)), status=error.status_code))
+    refusal = RequestError(words.get(error.status_code, str(error.detail)), status=error.status_code)
+    response = error_response(refusal, route_path(request.scope))
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 import msgspec
@@ -17,7 +17,7 @@ from sgl_core.serve.core.errors import RequestError
 from sgl_core.serve.core.events import Event, Failed
 from sgl_core.serve.core.run import Run
 
-from .errors import ClientGone, error_body, error_response
+from .errors import ClientGone, error_body, error_response, route_path
 
 log = logging.getLogger("sgl.http")
 
@@ -65,7 +65,7 @@ class EventStream(Response):
         if first.done():
             batch = first.result()
             if batch and isinstance(batch[0], Failed):
-                await error_response(failure(batch[0]))(scope, receive, send)
+                await error_response(failure(batch[0]), route_path(scope))(scope, receive, send)
                 return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for body in self._bodies(first, batches):
@@ -97,6 +97,31 @@ class EventStream(Response):
             yield body
             batch = await anext(batches, None)
         yield self._writer.end()
+
+
+class LineStream(EventStream):
+    """The same as lines of JSON."""
+
+    media_type = "application/x-ndjson"
+
+
+async def joined(request: Request, run: Run, take: Callable[[list[Event]], object]) -> None:
+    """Give every batch of a run to ``take``, which builds the whole answer as it builds a stream.
+
+    Ends the run and raises ClientGone when the client leaves first; raises RequestError where the run failed.
+    """
+    watcher = watch(request.receive, run)
+    try:
+        async with run:
+            async for batch in run.batches():
+                for entry in batch:
+                    if isinstance(entry, Failed):
+                        raise failure(entry)
+                take(batch)
+        if watcher.done():
+            raise ClientGone
+    finally:
+        watcher.cancel()
 
 
 async def whole_answer(request: Request, run: Run) -> list[Answer]:
@@ -134,9 +159,10 @@ def failure(failed: Failed) -> RequestError:
     return RequestError(failed.message, status=failed.status, code=failed.code)
 
 
-def event(data: object) -> bytes:
-    """One SSE event of JSON."""
-    return b"data: " + msgspec.json.encode(data) + b"\n\n"
+def event(data: object, name: str = "") -> bytes:
+    """One SSE event of JSON; ``name`` is its ``event:`` field where the API has one."""
+    body = b"data: " + msgspec.json.encode(data) + b"\n\n"
+    return b"event: " + name.encode() + b"\n" + body if name else body
 
 
 def error_event(error: RequestError) -> bytes:
