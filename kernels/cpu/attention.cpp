@@ -42,15 +42,14 @@ struct Work {  // one thread's buffers
 };
 
 Work work_buffers(const AttentionArgs& a, int64_t rows) {
-  const int64_t wide = a.dim > a.dim_v ? a.dim : a.dim_v;
   const int64_t r16 = (rows + 15) / 16 * 16;
-  const int64_t floats = r16 * a.dim + 4 * r16 + 2 * r16 * a.dim_v + 32 * wide + 32 * a.dim + 32 * a.dim_v + r16 * 32;
+  const int64_t floats = r16 * a.dim + 4 * r16 + 2 * r16 * a.dim_v + kAttnKeys * (a.dim + a.dim_v + r16);
   float* p = static_cast<float*>(thread_scratch(2, floats * 4 + r16 * 8));
   Work w;
   w.q = p; p += r16 * a.dim;
   w.acc = p; p += r16 * a.dim_v;
   w.A = p; p += r16 * a.dim_v;
-  w.scratch = p; p += 32 * wide + 32 * a.dim + 32 * a.dim_v + r16 * 32;
+  w.scratch = p; p += kAttnKeys * (a.dim + a.dim_v + r16);
   w.m = p; p += r16;
   w.l = p; p += r16;
   w.M = p; p += r16;

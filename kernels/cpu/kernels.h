@@ -44,7 +44,7 @@ struct AttnCall {
   const int64_t* row_pos;       // [rows] query position: sees keys <= pos
   int64_t window;               // > 0: sees only keys > pos - window
   float softcap;                // > 0: s = cap * tanh(s / cap)
-  float* scratch;               // attn_scratch_floats(dim, dim_v, rows) floats, 64-byte aligned
+  float* scratch;               // kAttnKeys * (dim + dim_v + rows) floats, 64-byte aligned
   float* m;                     // [rows] running maximum (in and out)
   float* l;                     // [rows] running sum
   float* acc;                   // [rows, dim_v] running numerator

@@ -175,7 +175,7 @@ def test_a_row_does_not_depend_on_the_batch(fmt: str) -> None:
     x = rng.standard_normal((200, packed.n_in), dtype=np.float32)
     whole = np.empty((200, n_out), dtype=np.float32)
     packed.run(x, whole)
-    for rows in (1, 2, 3, 5, 13, 100):
+    for rows in (1, 2, 3, 5, 13, 16, 33, 100):
         part = np.empty((rows, n_out), dtype=np.float32)
         packed.run(x[:rows], part)
         np.testing.assert_array_equal(part, whole[:rows])

@@ -11,6 +11,8 @@
 
 namespace SGL_NS {
 
+constexpr int64_t KB = kAttnKeys;
+
 // How a cache type is read: VL or 8 elements as f32, before scaling.
 template <KvType KV> struct Kv;
 template <> struct Kv<KV_F32> {
@@ -64,30 +66,30 @@ SGL_INLINE void transpose8(const typename Kv<KV>::T* const* rows, const float* s
     u[i + 3] = SGL_SHUF(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   _Pragma("GCC unroll 8") for (int i = 0; i < 4; i++) {
-    *reinterpret_cast<vf8u*>(dst + i * 32) = SGL_SHUF(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    *reinterpret_cast<vf8u*>(dst + (i + 4) * 32) = SGL_SHUF(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    *reinterpret_cast<vf8u*>(dst + i * KB) = SGL_SHUF(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *reinterpret_cast<vf8u*>(dst + (i + 4) * KB) = SGL_SHUF(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
 
-// Softmax of one row of a key block: scores s[32] become probabilities; [lo, hi) are the keys the row sees.
+// Softmax of one row of a key block: scores s[KB] become probabilities; [lo, hi) are the keys the row sees.
 SGL_INLINE void softmax_row(float* s, int lo, int hi, float softcap, float* m, float* l, float* acc, int64_t dim_v) {
   if (hi <= lo) {
-    for (int i = 0; i < 32; i += VL) store(s + i, vf{});
+    for (int i = 0; i < KB; i += VL) store(s + i, vf{});
     return;
   }
   const float ninf = -__builtin_inff();
   if (softcap > 0)
-    for (int i = 0; i < 32; i += VL) store(s + i, tanh_v(load(s + i) * (1.0f / softcap)) * softcap);
-  if (lo > 0 || hi < 32) {
+    for (int i = 0; i < KB; i += VL) store(s + i, tanh_v(load(s + i) * (1.0f / softcap)) * softcap);
+  if (lo > 0 || hi < KB) {
     for (int i = 0; i < lo; i++) s[i] = ninf;
-    for (int i = hi; i < 32; i++) s[i] = ninf;
+    for (int i = hi; i < KB; i++) s[i] = ninf;
   }
   vf mx = load(s);
-  for (int i = VL; i < 32; i += VL) mx = max(mx, load(s + i));
+  for (int i = VL; i < KB; i += VL) mx = max(mx, load(s + i));
   const float block_max = maximum(mx), m_old = *m, m_new = block_max > m_old ? block_max : m_old;
   // Lanes are summed in a fixed tree, so the sum too is the same in every batch.
   vf total = vf{};
-  for (int i = 0; i < 32; i += VL) {
+  for (int i = 0; i < KB; i += VL) {
     const vf p = exp_v(load(s + i) - m_new);
     store(s + i, p);
     total += p;
@@ -107,17 +109,17 @@ static void attend_typed(const AttnCall& c) {
   constexpr bool kScaled = KV == KV_INT8 || KV == KV_F8E4M3;
   const int64_t dim = c.dim, dim_v = c.dim_v;
   float* raw = c.scratch;
-  float* kt = raw + 32 * dim_v;
-  float* S = kt + 32 * dim;
+  float* kt = raw + KB * dim_v;
+  float* S = kt + KB * dim;
   const T* k_base = static_cast<const T*>(c.k);
   const T* v_base = static_cast<const T*>(c.v);
   const float k1 = KV == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = KV == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
-  for (int64_t kb = c.key_begin; kb < c.key_end; kb += 32) {
-    const int64_t nk = c.key_end - kb < 32 ? c.key_end - kb : 32;
+  for (int64_t kb = c.key_begin; kb < c.key_end; kb += KB) {
+    const int64_t nk = c.key_end - kb < KB ? c.key_end - kb : KB;
     if (kb > c.row_pos[c.rows - 1]) break;  // rows are in order of position
     if (c.window > 0 && kb + nk - 1 <= c.row_pos[0] - c.window) continue;
-    const T *k_row[32], *v_row[32];
-    float k_scale[32], v_scale[32];
+    const T *k_row[KB], *v_row[KB];
+    float k_scale[KB], v_scale[KB];
     for (int64_t i = 0, page = kb / c.page_size, at = kb % c.page_size; i < nk; i++) {
       const int64_t slot = int64_t(c.pages[page]) * c.page_size + at;
       if (++at == c.page_size) at = 0, page++;
@@ -128,17 +130,17 @@ static void attend_typed(const AttnCall& c) {
         v_scale[i] = KV == KV_INT8 ? c.v_scale[slot * c.stride_scale] : v1;
       }
     }
-    for (int64_t i = nk; i < 32; i++) {  // repeated keys, masked below
+    for (int64_t i = nk; i < (nk + 7) / 8 * 8; i++) {  // repeated keys, masked below
       k_row[i] = k_row[0];
       k_scale[i] = kScaled ? k_scale[0] : 1.f;
     }
-    for (int64_t i = 0; i < 32 && i < nk; i += 8)
-      for (int64_t e = 0; e < dim; e += 8) transpose8<KV>(k_row + i, k_scale + i, e, kt + e * 32 + i);
-    panel<false>(kt, 32, 32, dim, c.q, dim, c.rows, S, 32);
+    for (int64_t i = 0; i < KB && i < nk; i += 8)
+      for (int64_t e = 0; e < dim; e += 8) transpose8<KV>(k_row + i, k_scale + i, e, kt + e * KB + i);
+    panel<false>(kt, KB, (nk + 31) / 32 * 32, dim, c.q, dim, c.rows, S, KB);
     for (int64_t r = 0; r < c.rows; r++) {
       const int64_t pos = c.row_pos[r], first = c.window > 0 ? pos - c.window + 1 - kb : 0, last = pos + 1 - kb;
-      const int lo = int(first > 0 ? (first < 32 ? first : 32) : 0), hi = int(last < nk ? last : nk);
-      softmax_row(S + r * 32, lo, hi, c.softcap, c.m + r, c.l + r, c.acc + r * dim_v, dim_v);
+      const int lo = int(first > 0 ? (first < KB ? first : KB) : 0), hi = int(last < nk ? last : nk);
+      softmax_row(S + r * KB, lo, hi, c.softcap, c.m + r, c.l + r, c.acc + r * dim_v, dim_v);
     }
     for (int64_t i = 0; i < nk; i++) {
       float* to = raw + i * dim_v;
@@ -149,7 +151,7 @@ static void attend_typed(const AttnCall& c) {
           store(to + e + v * VL, kScaled ? x * v_scale[i] : x);
         }
     }
-    panel<true>(raw, dim_v, dim_v, nk, S, 32, c.rows, c.acc, dim_v);
+    panel<true>(raw, dim_v, dim_v, nk, S, KB, c.rows, c.acc, dim_v);
   }
 }
 

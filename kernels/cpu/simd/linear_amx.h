@@ -1,0 +1,106 @@
+// Integer tiles on AMX: 16 tokens x 16 rows x 32 inputs a step. A packed block is a B tile as it lies (8 rows of 64 bytes: four
+// inputs of each of 16 output rows); 4-bit codes are spread to bytes once per call, for all tokens.
+//
+//   tdpbsud: C[16 tokens][16 rows] (i32) = A[16][32 bytes, signed] . B[8][64 bytes, unsigned]        about 16 cycles
+//   then per token: load + convert, scale, multiply-add (+ multiply-add for minimums)                 about 32 cycles
+//
+// Two blocks are under way at once, so the tile unit works while the vector units scale. The sums of a block are exact integers
+// and the f32 chain is that of linear_int.h: the bits are those of the VNNI kernel, which also takes the tokens left over.
+#pragma once
+#include "linear_int.h"
+
+void* thread_scratch(int slot, int64_t bytes);  // pool.cpp
+
+namespace SGL_NS {
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t column_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+static const uint8_t* code_bytes(const TileCall& c) {
+  const PackedHeader* h = c.h;
+  uint8_t* out = static_cast<uint8_t*>(thread_scratch(1, h->blocks * 512));
+  for (int64_t b = 0; b < h->blocks; b++)
+    for (int j = 0; j < 4; j++) {
+      const iv w = i_load(c.tile + b * h->block_bytes + j * 64);
+      _mm512_store_si512(out + b * 512 + j * 64, i_lo4(w));
+      _mm512_store_si512(out + b * 512 + (j + 4) * 64, i_hi4(w));
+    }
+  return out;
+}
+
+// Adds block b's 16 x 16 sums to the tokens' accumulators.
+SGL_INLINE void add_block(const TileCall& c, const int32_t* sums, int64_t b, const float* d, const float* s, bool use_min, vf (&acc)[16]) {
+  const PackedHeader* h = c.h;
+  const uint8_t* dp = c.tile + h->d_off + (b >> h->gshift) * h->d_stride;
+  const vf dw = h->scale_f32 ? load(reinterpret_cast<const float*>(dp)) : load_f16(reinterpret_cast<const uint16_t*>(dp));
+  SGL_EACH(m, 16) acc[m] = fma((vf)_mm512_cvtepi32_ps(_mm512_load_si512(sums + m * 16)), dw * d[m * c.ldd + b], acc[m]);
+  if (!use_min) return;
+  vf mw = dw * -float(h->zero);
+  if (h->has_min) {
+    const uint8_t* mp = c.tile + h->m_off + (b >> h->gshift) * h->m_stride;
+    mw = h->scale_f32 ? load(reinterpret_cast<const float*>(mp)) : load_f16(reinterpret_cast<const uint16_t*>(mp));
+  }
+  SGL_EACH(m, 16) acc[m] = fma(mw, splat(s[m * c.lds + b]), acc[m]);
+}
+
+static void tile_int_amx(const TileCall& c) {
+  const PackedHeader* h = c.h;
+  if (c.T < 16 || h->sub != 1) return tile_int(c);
+  TileConfig config;
+  for (int t = 0; t < 2; t++) config.column_bytes[t] = 64, config.rows[t] = 16;      // C
+  for (int t = 2; t < 4; t++) config.column_bytes[t] = 32, config.rows[t] = 16;      // A: tokens
+  for (int t = 4; t < 6; t++) config.column_bytes[t] = 64, config.rows[t] = 8;       // B: weights
+  _tile_loadconfig(&config);
+  const uint8_t* w = h->code_bits == 4 ? code_bytes(c) : c.tile;
+  const int64_t w_step = h->code_bits == 4 ? 512 : h->block_bytes;
+  const bool use_min = h->has_min || h->zero != 0;
+  int64_t t = 0;
+  for (; t + 16 <= c.T; t += 16) {
+    const int8_t* q = c.q + t * c.ldq;
+    const float* d = c.d + t * c.ldd;
+    const float* s = c.s + t * c.lds;
+    vf acc[16];
+    SGL_EACH(m, 16) acc[m] = vf{};
+    alignas(64) int32_t sums[2][256];
+    int64_t b = 0;
+    for (; b + 2 <= h->blocks; b += 2) {
+      _tile_zero(0);
+      _tile_loadd(2, q + b * 32, c.ldq);
+      _tile_loadd(4, w + b * w_step, 64);
+      _tile_dpbsud(0, 2, 4);
+      _tile_stored(0, sums[0], 64);
+      _tile_zero(1);
+      _tile_loadd(3, q + b * 32 + 32, c.ldq);
+      _tile_loadd(5, w + (b + 1) * w_step, 64);
+      _tile_dpbsud(1, 3, 5);
+      _tile_stored(1, sums[1], 64);
+      add_block(c, sums[0], b, d, s, use_min, acc);
+      add_block(c, sums[1], b + 1, d, s, use_min, acc);
+    }
+    for (; b < h->blocks; b++) {
+      _tile_zero(0);
+      _tile_loadd(2, q + b * 32, c.ldq);
+      _tile_loadd(4, w + b * w_step, 64);
+      _tile_dpbsud(0, 2, 4);
+      _tile_stored(0, sums[0], 64);
+      add_block(c, sums[0], b, d, s, use_min, acc);
+    }
+    vf rows[16][NV];
+    SGL_EACH(m, 16) rows[m][0] = acc[m];
+    store_rows<16>(c, t, rows);
+  }
+  _tile_release();
+  if (t == c.T) return;
+  TileCall rest = c;
+  rest.q += t * c.ldq;
+  rest.d += t * c.ldd;
+  rest.s += t * c.lds;
+  rest.out += t * c.ldo;
+  rest.T -= t;
+  tile_int(rest);
+}
+
+}  // namespace SGL_NS
