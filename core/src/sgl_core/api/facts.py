@@ -37,7 +37,7 @@ class Facts:
     features: frozenset[str] = frozenset()
     """Words in use: ``amx``, ``avx2``, ``arm64``, ``xmx``, ``mnnvl_fabric``, ``mlx`` (the MLX runtime is switched on),
     ``aiter_preshuffle_paged_mqa`` (its paged-MQA kernel is usable), ``flashinfer_mla_dcp`` (its MLA decode kernel takes
-    ``enable_dcp``), ``imex_channel``."""
+    ``enable_dcp``), ``imex_channel``, ``infiniband``."""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, feature: str) -> bool:

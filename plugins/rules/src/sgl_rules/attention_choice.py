@@ -10,7 +10,7 @@ from sgl_core.api.rules import Declaration, View, force, require, rule, set_env,
 
 from .asking import fill, in_order, uses_mla
 from .choices.query import names_with
-from .graph_plan import without_graphs
+from .graph_plan import plan_of, without_graphs
 from .machine import (
     has_amx,
     has_library,
@@ -85,7 +85,13 @@ def _latent_default(view: View, facts: Facts, model: ModelInfo) -> tuple[str, st
 
 @rule(
     stage="attention",
-    reads=("rl_on_policy_target", "enable_deterministic_inference", "sampling_backend", "tp_size"),
+    reads=(
+        "rl_on_policy_target",
+        "enable_deterministic_inference",
+        "sampling_backend",
+        "enable_aiter_allreduce_fusion",
+        "flashinfer_allreduce_fusion_backend",
+    ),
     writes=(
         "enable_deterministic_inference",
         "enable_aiter_allreduce_fusion",
@@ -114,7 +120,14 @@ def deterministic_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterato
 
 @rule(
     stage="attention",
-    reads=("enable_deterministic_inference", "attention_backend", "tp_size"),
+    reads=(
+        "enable_deterministic_inference",
+        "attention_backend",
+        "tp_size",
+        "disable_custom_all_reduce",
+        "disable_radix_cache",
+        "enable_torch_symm_mem",
+    ),
     writes=("attention_backend", "disable_radix_cache", "disable_custom_all_reduce", "enable_torch_symm_mem"),
     after=("deterministic_kernels",),
 )
@@ -163,7 +176,15 @@ def deterministic_attention(view: View, facts: Facts, model: ModelInfo) -> Itera
 
 @rule(
     stage="attention",
-    reads=("attention_backend", "prefill_attention_backend", "decode_attention_backend", "page_size"),
+    reads=(
+        "attention_backend",
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "page_size",
+        "speculative_algorithm",
+        "speculative_eagle_topk",
+        "tp_size",
+    ),
     writes=("attention_backend",),
     after=("deterministic_attention",),
 )
@@ -188,7 +209,7 @@ def uncaptured_backends(view: View, facts: Facts, model: ModelInfo) -> Iterator[
     """The framework's own attention is not captured; cross attention over audio keeps no prefix cache."""
     backend = view.attention_backend
     if backend in ("torch_native", "flex_attention"):
-        plan = without_graphs(view.cuda_graph_config)
+        plan = without_graphs(plan_of(view, facts))
         yield fill(view, "cuda_graph_config", plan, f"{backend} allocates while it runs")
     yield require(
         backend != "flex_attention" or view.speculative_algorithm is None,
@@ -248,7 +269,7 @@ def tiles_missing(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="attention",
-    reads=("attention_backend",),
+    reads=("attention_backend", "disable_radix_cache", "enable_mixed_chunk"),
     writes=("enable_mixed_chunk", "disable_radix_cache"),
     after=("intel_xpu_pages",),
 )

@@ -10,7 +10,7 @@ from sgl_core.api.rules import Declaration, View, force, require, rule, suggest
 
 from .asking import any_phase, fill, in_order, main_or_decode, phase_backends, uses_mla
 from .choices.query import pages_of
-from .graph_plan import without_graphs
+from .graph_plan import plan_of, without_graphs
 from .machine import is_blackwell, is_sm90, is_sm100, is_sm120
 
 _SNAPPING = (
@@ -34,7 +34,13 @@ def _named(view: View, backend: str, where: str) -> bool:
 
 @rule(
     stage="attention",
-    reads=("page_size", "attention_backend", "decode_attention_backend", "prefill_attention_backend"),
+    reads=(
+        "page_size",
+        "attention_backend",
+        "decode_attention_backend",
+        "prefill_attention_backend",
+        "speculative_draft_attention_backend",
+    ),
     writes=("page_size",),
     after=("uncaptured_backends",),
 )
@@ -87,7 +93,14 @@ def latent_kernel_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator
 
 @rule(
     stage="attention",
-    reads=("prefill_attention_backend", "decode_attention_backend", "attention_backend", "kv_cache_dtype"),
+    reads=(
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "attention_backend",
+        "kv_cache_dtype",
+        "attn_cp_size",
+        "enable_prefill_context_parallel",
+    ),
     after=("latent_kernel_limits",),
 )
 def phase_kernel_checks(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -114,7 +127,13 @@ def phase_kernel_checks(view: View, facts: Facts, model: ModelInfo) -> Iterator[
 
 @rule(
     stage="attention",
-    reads=("attention_backend", "decode_attention_backend", "prefill_attention_backend", "speculative_eagle_topk"),
+    reads=(
+        "attention_backend",
+        "decode_attention_backend",
+        "prefill_attention_backend",
+        "speculative_eagle_topk",
+        "page_size",
+    ),
     writes=("page_size",),
     after=("fa3_without_e5m2",),
 )
@@ -148,7 +167,15 @@ def intel_xpu_pages(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
 
 @rule(
     stage="attention",
-    reads=("enable_mis", "attention_backend", "prefill_attention_backend", "decode_attention_backend"),
+    reads=(
+        "enable_mis",
+        "attention_backend",
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "chunked_prefill_size",
+        "cuda_graph_config",
+        "disable_radix_cache",
+    ),
     writes=("cuda_graph_config", "disable_radix_cache", "chunked_prefill_size"),
     after=("grammar_default", "rocm_kv_splits"),
 )
@@ -157,7 +184,7 @@ def multi_item_scoring(view: View, facts: Facts, model: ModelInfo) -> Iterator[D
     if not view.enable_mis:
         return
     because = "items are masked from each other over the whole prompt"
-    plan = without_graphs(view.cuda_graph_config)
+    plan = without_graphs(plan_of(view, facts))
     yield fill(view, "cuda_graph_config", plan, because)
     if not view.disable_radix_cache:
         yield force("disable_radix_cache", True, because)

@@ -39,7 +39,7 @@ _MNNVL_FUSES = frozenset({"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGene
 
 @rule(
     stage="model",
-    reads=("enable_deterministic_inference",),
+    reads=("enable_deterministic_inference", "enforce_disable_flashinfer_allreduce_fusion"),
     writes=("enforce_disable_flashinfer_allreduce_fusion",),
 )
 def deterministic_without_fusion(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -50,6 +50,7 @@ def deterministic_without_fusion(view: View, facts: Facts, model: ModelInfo) -> 
 
 @rule(
     stage="model",
+    reads=("disable_overlap_schedule",),
     writes=("disable_overlap_schedule",),
     after=("state_cache_limits",),
 )
@@ -61,7 +62,14 @@ def sparse_head_without_overlap(view: View, facts: Facts, model: ModelInfo) -> I
 
 @rule(
     stage="model",
-    reads=("flashinfer_allreduce_fusion_backend", "tp_size", "enable_dp_attention", "nnodes", "moe_a2a_backend"),
+    reads=(
+        "flashinfer_allreduce_fusion_backend",
+        "tp_size",
+        "enable_dp_attention",
+        "nnodes",
+        "moe_a2a_backend",
+        "enforce_disable_flashinfer_allreduce_fusion",
+    ),
     writes=("flashinfer_allreduce_fusion_backend",),
     after=("sparse_head_without_overlap", "deterministic_without_fusion"),
 )

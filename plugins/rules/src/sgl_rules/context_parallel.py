@@ -54,7 +54,12 @@ def _one_spelling(view: View) -> Iterator[Declaration]:
     yield force("prefill_cp_mode", _MODE_OF_STRATEGY[strategy], mirrored)
 
 
-@rule(stage="sources", reads=_READS, writes=_WRITES, after=("prefill_decode_roles",))
+@rule(
+    stage="sources",
+    reads=(*_READS, "cp_strategy", "enable_prefill_cp"),
+    writes=_WRITES,
+    after=("prefill_decode_roles",),
+)
 def prefill_cp_flags(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Old and new flags of prefill context parallelism agree before anything reads them."""
     yield from _one_spelling(view)
@@ -87,7 +92,12 @@ def decode_cp_request(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
         )
 
 
-@rule(stage="parallel", reads=_READS, writes=_WRITES, after=("data_parallel_checks",))
+@rule(
+    stage="parallel",
+    reads=(*_READS, "cp_strategy", "enable_prefill_cp"),
+    writes=_WRITES,
+    after=("data_parallel_checks",),
+)
 def prefill_cp_flags_again(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Once the model's attention backend is known, the flags are mirrored to the names that backend reads."""
     yield from _one_spelling(view)
@@ -95,7 +105,21 @@ def prefill_cp_flags_again(view: View, facts: Facts, model: ModelInfo) -> Iterat
 
 @rule(
     stage="parallel",
-    reads=("enable_prefill_cp", "cp_strategy", "attn_cp_size", "moe_dp_size", "ep_size", "tp_size", "dp_size"),
+    reads=(
+        "enable_prefill_cp",
+        "cp_strategy",
+        "attn_cp_size",
+        "moe_dp_size",
+        "ep_size",
+        "tp_size",
+        "dp_size",
+        "enable_aiter_allreduce_fusion",
+        "enable_dsa_prefill_context_parallel",
+        "enable_multimodal",
+        "enable_prefill_context_parallel",
+        "language_only",
+        "pp_size",
+    ),
     after=("prefill_cp_flags_again",),
 )
 def context_parallel_sizes(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:

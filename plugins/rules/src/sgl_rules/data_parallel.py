@@ -9,12 +9,20 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule, set_env, suggest
 
 from .asking import fill, in_order
-from .graph_plan import DISABLED, locked, prefill_sizes, with_phase
+from .graph_plan import DISABLED, REQUEST_FIELDS, locked, plan_of, prefill_sizes, with_phase
 
 
 @rule(
     stage="platform",
-    reads=("dwdp_size", "tp_size", "pp_size", "disaggregation_mode", "enable_eplb", "speculative_algorithm"),
+    reads=(
+        "dwdp_size",
+        "tp_size",
+        "pp_size",
+        "disaggregation_mode",
+        "enable_eplb",
+        "speculative_algorithm",
+        "enable_two_batch_overlap",
+    ),
     writes=(
         "dp_size",
         "enable_dp_attention",
@@ -77,7 +85,15 @@ def single_replica(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="parallel",
-    reads=("enable_dp_attention", "enable_dp_lm_head", "dp_size", "tp_size", "attn_cp_size", "disaggregation_mode"),
+    reads=(
+        "enable_dp_attention",
+        "enable_dp_lm_head",
+        "dp_size",
+        "tp_size",
+        "attn_cp_size",
+        "disaggregation_mode",
+        "enable_tp_lm_head_all_to_all",
+    ),
     writes=("enable_tp_lm_head_all_to_all",),
     after=("single_replica",),
 )
@@ -101,7 +117,14 @@ def sharded_head_exchange(view: View, facts: Facts, model: ModelInfo) -> Iterato
 
 @rule(
     stage="parallel",
-    reads=("enable_dp_attention", "enable_dp_lm_head", "enable_tp_lm_head_all_to_all", "dp_size", "tp_size"),
+    reads=(
+        "enable_dp_attention",
+        "enable_dp_lm_head",
+        "enable_tp_lm_head_all_to_all",
+        "dp_size",
+        "tp_size",
+        "attn_cp_size",
+    ),
     after=("sharded_head_exchange",),
 )
 def data_parallel_checks(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -135,7 +158,12 @@ def data_parallel_checks(view: View, facts: Facts, model: ModelInfo) -> Iterator
         )
 
 
-@rule(stage="parallel", reads=("pp_size",), writes=("disable_overlap_schedule",), after=("context_parallel_sizes",))
+@rule(
+    stage="parallel",
+    reads=("pp_size", "disable_overlap_schedule"),
+    writes=("disable_overlap_schedule",),
+    after=("context_parallel_sizes",),
+)
 def pipeline_without_overlap(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Pipeline stages overlap among themselves; the scheduler's own overlap is off."""
     if view.pp_size > 1 and not view.disable_overlap_schedule:
@@ -144,7 +172,14 @@ def pipeline_without_overlap(view: View, facts: Facts, model: ModelInfo) -> Iter
 
 @rule(
     stage="attention",
-    reads=("enable_dp_attention", "dp_size", "chunked_prefill_size", "cuda_graph_config"),
+    reads=(
+        *REQUEST_FIELDS,
+        "enable_dp_attention",
+        "dp_size",
+        "chunked_prefill_size",
+        "cuda_graph_config",
+        "schedule_conservativeness",
+    ),
     writes=("schedule_conservativeness", "chunked_prefill_size", "cuda_graph_config"),
     after=("hicache_layout",),
 )
@@ -156,7 +191,7 @@ def chunk_per_replica(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
     yield force("schedule_conservativeness", view.schedule_conservativeness * 0.3, because)
     chunk = view.chunked_prefill_size // view.dp_size
     yield force("chunked_prefill_size", chunk, f"{because}: the chunk is divided by dp_size")
-    config, fixed = view.cuda_graph_config, locked(view)
+    config, fixed = plan_of(view, facts), locked(view)
     prefill = config["prefill"]
     if (
         prefill["backend"] != DISABLED

@@ -9,7 +9,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, rule, set_env, suggest
 
 from .asking import fill, in_order, uses_mla
-from .graph_plan import DISABLED, FULL, locked, with_phase
+from .graph_plan import DISABLED, FULL, REQUEST_FIELDS, locked, plan_of, with_phase
 from .machine import has_library, is_cuda, is_npu, is_rocm, uses_mlx
 
 
@@ -28,7 +28,7 @@ def gaudi_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="platform",
-    reads=("device", "attention_backend"),
+    reads=("device", "attention_backend", "sampling_backend"),
     writes=("attention_backend", "sampling_backend"),
     after=("gaudi_kernels",),
 )
@@ -49,7 +49,15 @@ def cpu_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declarat
 
 @rule(
     stage="platform",
-    reads=("device", "page_size", "chunked_prefill_size", "cuda_graph_config", "tp_size"),
+    reads=(
+        "device",
+        "page_size",
+        "chunked_prefill_size",
+        "cuda_graph_config",
+        "tp_size",
+        "disable_custom_all_reduce",
+        "enable_hierarchical_cache",
+    ),
     writes=(
         "attention_backend",
         "prefill_attention_backend",
@@ -71,7 +79,7 @@ def ascend_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
         yield force(field, "ascend", "the only attention kernel for this device")
     if view.page_size is None:
         yield suggest("page_size", 128, "the kernel reads pages of 128 tokens")
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     tier = _ascend_tier(facts.device_memory_mib or 0, view.tp_size)
     if tier is not None:
         chunk, batch = tier
@@ -100,7 +108,12 @@ def _ascend_tier(memory_mib: float, tensor_parallel: int) -> tuple[int, int] | N
     return None
 
 
-@rule(stage="platform", reads=("device",), writes=("disable_overlap_schedule",), after=("ascend_kernels",))
+@rule(
+    stage="platform",
+    reads=("device", "disable_overlap_schedule"),
+    writes=("disable_overlap_schedule",),
+    after=("ascend_kernels",),
+)
 def metal_without_overlap(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """The framework's Metal backend runs one stream: scheduling cannot overlap with it."""
     if view.device == "mps" and not uses_mlx(facts) and not view.disable_overlap_schedule:
@@ -109,7 +122,7 @@ def metal_without_overlap(view: View, facts: Facts, model: ModelInfo) -> Iterato
 
 @rule(
     stage="platform",
-    reads=("device", "cuda_graph_config"),
+    reads=(*REQUEST_FIELDS, "device", "cuda_graph_config"),
     writes=("cuda_graph_config",),
     after=("metal_without_overlap",),
 )
@@ -117,7 +130,7 @@ def xpu_decode_graphs(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
     """Intel GPUs capture decode only when whole graphs were asked for."""
     if view.device != "xpu":
         return
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     asked = ("decode", "backend") in locked(view)
     if not asked or plan["decode"]["backend"] not in (DISABLED, FULL):
         because = "graph capture on Intel GPUs is experimental" if not asked else "only whole graphs can be captured"
@@ -153,6 +166,10 @@ def sampling_default(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
 
 @rule(
     stage="attention",
+    reads=(
+        "pre_warm_nccl",
+        "triton_attention_num_kv_splits",
+    ),
     writes=("triton_attention_num_kv_splits", "pre_warm_nccl"),
     after=("page_size_default",),
 )

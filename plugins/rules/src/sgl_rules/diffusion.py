@@ -9,7 +9,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule
 
 from .asking import fill, in_order
-from .graph_plan import DISABLED, without_graphs
+from .graph_plan import DISABLED, plan_of, without_graphs
 from .machine import is_npu, is_rocm
 
 BLOCKS = {"LLaDA2MoeModelLM": 32, "SDARForCausalLM": 4, "SDARMoeForCausalLM": 4}
@@ -28,7 +28,7 @@ def block_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
     """A kernel that attends within a block, and no overlap with a schedule that waits for the block."""
     if view.dllm_algorithm is None:
         return
-    backend, plan = view.attention_backend, view.cuda_graph_config
+    backend, plan = view.attention_backend, plan_of(view, facts)
     because = "the kernel that attends within a block here"
     if is_rocm(facts):
         if any(phase["backend"] != DISABLED for phase in plan.values()):
@@ -71,7 +71,17 @@ def dllm_page_size(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="features",
-    reads=("dllm_algorithm", "disable_radix_cache", "pp_size", "enable_lora", "disaggregation_mode"),
+    reads=(
+        "dllm_algorithm",
+        "disable_radix_cache",
+        "pp_size",
+        "enable_lora",
+        "disaggregation_mode",
+        "enable_flexkv",
+        "enable_hierarchical_cache",
+        "enable_lmcache",
+        "enable_mixed_chunk",
+    ),
     writes=(*_CACHES, "pp_size", "enable_lora", "disaggregation_mode", "enable_mixed_chunk"),
     after=("dllm_page_size",),
 )

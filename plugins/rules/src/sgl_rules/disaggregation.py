@@ -42,7 +42,20 @@ _MEDIA_SWITCHES = (
 
 @rule(
     stage="sources",
-    reads=("disaggregation_mode", "disaggregation_transfer_backend", "dcp_size", "max_running_requests", "dp_size"),
+    reads=(
+        "disaggregation_mode",
+        "disaggregation_transfer_backend",
+        "dcp_size",
+        "max_running_requests",
+        "dp_size",
+        "disaggregation_bootstrap_port",
+        "disaggregation_decode_enable_radix_cache",
+        "disaggregation_decode_extra_slots",
+        "enable_hierarchical_cache",
+        "enable_hisparse",
+        "port",
+        "speculative_algorithm",
+    ),
     writes=(
         "disaggregation_transfer_backend",
         "disaggregation_ib_device",
@@ -145,7 +158,17 @@ def load_balance(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declara
 
 @rule(
     stage="features",
-    reads=("encoder_only", "language_only", "language_model_only", "disaggregation_mode", "encoder_transfer_backend"),
+    reads=(
+        "encoder_only",
+        "language_only",
+        "language_model_only",
+        "disaggregation_mode",
+        "encoder_transfer_backend",
+        "enable_broadcast_mm_inputs_process",
+        "enable_prefix_mm_cache",
+        "mm_enable_dp_encoder",
+        "tp_size",
+    ),
     writes=("encoder_transfer_backend",),
 )
 def encoder_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -198,4 +221,36 @@ def encoder_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
     )
 
 
-RULES = in_order(prefill_decode_roles, load_balance, encoder_roles)
+@rule(
+    stage="features",
+    reads=(
+        "disaggregation_ib_device",
+        "mooncake_ib_device",
+        "disaggregation_mode",
+        "disaggregation_transfer_backend",
+        "encoder_transfer_backend",
+        "elastic_ep_backend",
+    ),
+    after=("encoder_roles",),
+)
+def infiniband_devices(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
+    """InfiniBand devices can be named only on a machine that has some."""
+    split = view.disaggregation_mode in ("prefill", "decode") and view.disaggregation_transfer_backend == "mooncake"
+    for name, used in (
+        ("disaggregation_ib_device", split or view.encoder_transfer_backend == "mooncake"),
+        ("mooncake_ib_device", view.elastic_ep_backend == "mooncake"),
+    ):
+        named = getattr(view, name)
+        if not used or named is None:
+            continue
+        yield require(bool(str(named).strip()), "no InfiniBand device is named", fields=(name,))
+        yield require(
+            facts.has("infiniband"),
+            "this machine has no InfiniBand device",
+            fix=f"drop --{name.replace('_', '-')}, or install the InfiniBand drivers",
+            fields=(name,),
+            kind="RuntimeError",
+        )
+
+
+RULES = in_order(prefill_decode_roles, load_balance, encoder_roles, infiniband_devices)

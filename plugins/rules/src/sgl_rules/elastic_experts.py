@@ -9,14 +9,41 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule, suggest
 
 from .asking import fill, in_order
-from .graph_plan import DISABLED
+from .graph_plan import DISABLED, plan_of
 
 _ALGORITHMS = ("elasticity_aware", "elasticity_aware_hierarchical")
 
 
 @rule(
     stage="moe",
-    reads=("elastic_ep_backend", "ep_join_mode", "max_ep_size", "tp_size"),
+    reads=(
+        "elastic_ep_backend",
+        "ep_join_mode",
+        "max_ep_size",
+        "tp_size",
+        "attn_cp_size",
+        "cuda_graph_config",
+        "dp_size",
+        "elastic_ep_initial_size",
+        "elastic_ep_rejoin",
+        "elastic_ep_scale_timeout",
+        "enable_dp_attention",
+        "enable_dp_attention_local_control_broadcast",
+        "enable_dp_lm_head",
+        "enable_elastic_expert_backup",
+        "enable_eplb",
+        "ep_join_rank_offset",
+        "ep_size",
+        "eplb_algorithm",
+        "load_balance_method",
+        "moe_a2a_backend",
+        "moe_dense_tp_size",
+        "moe_dp_size",
+        "node_rank",
+        "pp_size",
+        "tokenizer_worker_num",
+        "use_ray",
+    ),
     writes=(
         "ep_join_mode",
         "eplb_algorithm",
@@ -61,10 +88,10 @@ def elastic_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
         "max_ep_size",
     )
     if grows:
-        yield from _growth(view, mode)
+        yield from _growth(view, facts, mode)
 
 
-def _growth(view: View, mode: str | None) -> Iterator[Declaration]:
+def _growth(view: View, facts: Facts, mode: str | None) -> Iterator[Declaration]:
     size, tensor, offset = view.elastic_ep_initial_size, view.tp_size, view.ep_join_rank_offset
     if not view.enable_dp_attention_local_control_broadcast:
         yield force("enable_dp_attention_local_control_broadcast", True, "each group controls its own ranks")
@@ -80,7 +107,7 @@ def _growth(view: View, mode: str | None) -> Iterator[Declaration]:
             size = tensor
             yield suggest("elastic_ep_initial_size", size, "the group starts with this server")
         yield _needs(size == tensor, "the group starts with this server", "elastic_ep_initial_size", "tp_size")
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     captured = any(phase["backend"] != DISABLED for phase in plan.values())
     for condition, name in (
         (view.elastic_ep_scale_timeout > 0, "elastic_ep_scale_timeout"),

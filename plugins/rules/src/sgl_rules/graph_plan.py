@@ -22,10 +22,31 @@ DISABLED = "disabled"
 BACKENDS = (FULL, BREAKABLE, PIECEWISE, DISABLED)
 PHASES = ("decode", "prefill")
 
-Plan = Mapping[str, Mapping[str, Any]]
+REQUEST_FIELDS = (
+    "disable_cuda_graph",
+    "disable_prefill_cuda_graph",
+    "disable_decode_cuda_graph",
+    "cuda_graph_backend_decode",
+    "cuda_graph_backend_prefill",
+    "cuda_graph_max_bs_decode",
+    "cuda_graph_max_bs_prefill",
+    "cuda_graph_bs_decode",
+    "cuda_graph_bs_prefill",
+    "cuda_graph_tc_compiler",
+)
+"""The flags that :func:`requested` reads."""
+
+Plan = dict[str, dict[str, Any]]
 
 
-def default_plan(facts: Facts) -> dict[str, dict[str, Any]]:
+def plan_of(view: View, facts: Facts) -> Plan:
+    """The plan as it stands; the platform's default before one was made."""
+    plan = view.cuda_graph_config
+    made = isinstance(plan, Mapping) and all("tc_compiler" in plan.get(phase, ()) for phase in PHASES)
+    return {phase: dict(plan[phase]) for phase in PHASES} if made else default_plan(facts)
+
+
+def default_plan(facts: Facts) -> Plan:
     """Whole graphs for decode; prefill graphs that may break, which the CUDA runner has and others compile for."""
     return {"decode": _phase(FULL), "prefill": _phase(BREAKABLE if is_cuda(facts) else PIECEWISE)}
 
@@ -41,12 +62,12 @@ def _phase(backend: str) -> dict[str, Any]:
     }
 
 
-def with_phase(plan: Plan, phase: str, **changes: Any) -> dict[str, dict[str, Any]]:
+def with_phase(plan: Plan, phase: str, **changes: Any) -> Plan:
     """The plan with some values of one phase replaced."""
     return {name: {**values, **(changes if name == phase else {})} for name, values in plan.items()}
 
 
-def without_graphs(plan: Plan) -> dict[str, dict[str, Any]]:
+def without_graphs(plan: Plan) -> Plan:
     """The plan with neither phase captured."""
     return with_phase(with_phase(plan, "decode", backend=DISABLED), "prefill", backend=DISABLED)
 

@@ -15,8 +15,10 @@ from .graph_plan import (
     DISABLED,
     PHASES,
     PIECEWISE,
+    REQUEST_FIELDS,
     default_plan,
     locked,
+    plan_of,
     prefill_sizes,
     requested,
     with_phase,
@@ -54,12 +56,11 @@ _BREAKABLE_WITH_MEDIA = frozenset(
     }
 )
 _BREAKABLE_DISPATCHERS = ("none", "deepep", "megamoe", "flashinfer")
-_FLAGS = ("disable_cuda_graph", "disable_prefill_cuda_graph", "disable_decode_cuda_graph")
 
 
 @rule(
     stage="platform",
-    reads=(*_FLAGS, "cuda_graph_backend_prefill", "cuda_graph_max_bs_prefill"),
+    reads=(*REQUEST_FIELDS, "cuda_graph_config"),
     writes=("cuda_graph_config",),
     after=("distributed_weights", "full_prefill_graph", "small_prefill_graph"),
 )
@@ -69,23 +70,56 @@ def graph_request(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
     for (phase, key), value in requested(view).items():
         if phase in plan:
             plan[phase][key] = value
-    yield fill(view, "cuda_graph_config", plan, "the platform's default with what was asked for")
+    if plan != view.cuda_graph_config:
+        yield fill(view, "cuda_graph_config", plan, "the platform's default with what was asked for")
 
 
 @rule(
     stage="platform",
-    reads=("cuda_graph_config", "pp_size", "attention_backend", "prefill_attention_backend"),
+    reads=(
+        *REQUEST_FIELDS,
+        "cuda_graph_config",
+        "pp_size",
+        "attention_backend",
+        "prefill_attention_backend",
+        "attn_cp_size",
+        "cp_strategy",
+        "cpu_offload_gb",
+        "dcp_size",
+        "debug_cuda_graph",
+        "decode_attention_backend",
+        "disaggregation_mode",
+        "dllm_algorithm",
+        "enable_deterministic_inference",
+        "enable_dp_attention",
+        "enable_dsa_prefill_context_parallel",
+        "enable_eplb",
+        "enable_hierarchical_cache",
+        "enable_lora",
+        "enable_multimodal",
+        "enable_prefill_cp",
+        "enable_symm_mem",
+        "enable_torch_compile",
+        "enable_two_batch_overlap",
+        "expert_distribution_recorder_mode",
+        "load_format",
+        "lora_paths",
+        "model_impl",
+        "quantization",
+        "tp_size",
+        "moe_a2a_backend",
+    ),
     writes=("cuda_graph_config",),
     after=("graph_request",),
 )
 def prefill_graph_support(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Prefill is captured only where the model and every feature in use allow it, unless it was asked for."""
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     if ("prefill", "backend") in locked(view):
         return
     backend = plan["prefill"]["backend"]
     if backend == BREAKABLE and view.pp_size > 1:
-        yield _off(view, "pipeline stages hand tensors over inside a prefill step")
+        yield _off(view, facts, "pipeline stages hand tensors over inside a prefill step")
         return
     arch = model.architecture
     enabled = media_enabled(view, model)
@@ -106,14 +140,14 @@ def prefill_graph_support(view: View, facts: Facts, model: ModelInfo) -> Iterato
     else:
         reason = None
     if reason:
-        yield _off(view, reason)
+        yield _off(view, facts, reason)
 
 
-def _off(view: View, because: str) -> Declaration:
+def _off(view: View, facts: Facts, because: str) -> Declaration:
     return fill(
         view,
         "cuda_graph_config",
-        with_phase(view.cuda_graph_config, "prefill", backend=DISABLED),
+        with_phase(plan_of(view, facts), "prefill", backend=DISABLED),
         f"prefill is not captured: {because}",
     )
 
@@ -172,7 +206,7 @@ def _no_breakable(view: View, model: ModelInfo) -> str | None:
 )
 def deepep_graph_alignment(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """DeepEP dispatches tokens in groups of eight: captured prefill sizes are multiples of it."""
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     prefill = plan["prefill"]
     if view.moe_a2a_backend != "deepep" or prefill["backend"] != BREAKABLE:
         return
@@ -189,13 +223,13 @@ def deepep_graph_alignment(view: View, facts: Facts, model: ModelInfo) -> Iterat
 
 @rule(
     stage="platform",
-    reads=("disaggregation_mode", "cuda_graph_config"),
+    reads=(*REQUEST_FIELDS, "disaggregation_mode", "cuda_graph_config"),
     writes=("cuda_graph_config",),
     after=("deepep_graph_alignment",),
 )
 def graph_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """A prefill server captures no decode step and the other way round; only known backends are accepted."""
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     other = {"prefill": "decode", "decode": "prefill"}.get(view.disaggregation_mode)
     if other and (other, "backend") not in locked(view):
         plan = with_phase(plan, other, backend=DISABLED)
@@ -213,18 +247,24 @@ def graph_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declarat
 @rule(
     stage="attention",
     architectures=("DeepseekV3ForCausalLM",),
-    reads=("attention_backend", "prefill_attention_backend", "cuda_graph_config"),
+    reads=(
+        *REQUEST_FIELDS,
+        "attention_backend",
+        "prefill_attention_backend",
+        "cuda_graph_config",
+        "decode_attention_backend",
+    ),
     writes=("cuda_graph_config",),
     after=("dual_chunk_caches",),
     before=("state_kernels",),
 )
 def trtllm_mla_prefill_not_captured(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """DeepSeek V3 prefill on the TensorRT-LLM latent-attention kernel runs uncaptured."""
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     if ("prefill", "backend") in locked(view) or plan["prefill"]["backend"] == DISABLED:
         return
     if phase_backends(view)[0] == "trtllm_mla" and uses_mla(model):
-        yield _off(view, "the TensorRT-LLM kernel plans ragged prefill on the host")
+        yield _off(view, facts, "the TensorRT-LLM kernel plans ragged prefill on the host")
 
 
 @rule(
@@ -237,7 +277,7 @@ def dumps_without_graphs(view: View, facts: Facts, model: ModelInfo) -> Iterator
     """Dumping tensors needs Python between the operations of a step."""
     if view.debug_tensor_dump_output_folder is None and view.msprobe_dump_config is None:
         return
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     for phase in PHASES:
         plan = with_phase(plan, phase, backend=DISABLED)
     because = "tensors are dumped from Python between the operations"

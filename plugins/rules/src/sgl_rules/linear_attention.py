@@ -76,7 +76,13 @@ def has_spare_slots(view: View, model: ModelInfo) -> bool:
 
 @rule(
     stage="model",
-    reads=("disable_radix_cache", "mamba_radix_cache_strategy", "disable_overlap_schedule", "page_size"),
+    reads=(
+        "disable_radix_cache",
+        "mamba_radix_cache_strategy",
+        "disable_overlap_schedule",
+        "page_size",
+        "linear_attn_backend",
+    ),
     writes=("uses_mamba_radix_cache", "mamba_radix_cache_strategy", "disable_overlap_schedule"),
 )
 def state_cache(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -99,7 +105,18 @@ def state_cache(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declarat
 
 @rule(
     stage="model",
-    reads=("uses_mamba_radix_cache", "mamba_radix_cache_strategy", "page_size", "attention_backend"),
+    reads=(
+        "uses_mamba_radix_cache",
+        "mamba_radix_cache_strategy",
+        "page_size",
+        "attention_backend",
+        "disable_overlap_schedule",
+        "disable_radix_cache",
+        "disaggregation_mode",
+        "linear_attn_backend",
+        "mamba_track_interval",
+        "speculative_num_draft_tokens",
+    ),
     after=("state_cache",),
 )
 def state_cache_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -143,7 +160,16 @@ def _assert(*conditions: tuple[str, bool, str]) -> Iterator[Declaration]:
 
 @rule(
     stage="attention",
-    reads=("mamba_cache_philox_rounds", "mamba_max_states_per_path", "mamba_backend", "mamba_ssm_dtype"),
+    reads=(
+        "mamba_cache_philox_rounds",
+        "mamba_max_states_per_path",
+        "mamba_backend",
+        "mamba_ssm_dtype",
+        "enable_hierarchical_cache",
+        "enable_int8_mamba_checkpoint",
+        "enable_mamba_cache_stochastic_rounding",
+        "radix_cache_backend",
+    ),
     after=("dual_chunk_caches",),
 )
 def state_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -181,7 +207,14 @@ def state_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="attention",
-    reads=("linear_attn_backend", "linear_attn_decode_backend", "linear_attn_prefill_backend", "mamba_ssm_dtype"),
+    reads=(
+        "linear_attn_backend",
+        "linear_attn_decode_backend",
+        "linear_attn_prefill_backend",
+        "mamba_ssm_dtype",
+        "enable_linear_replayssm_spec",
+        "linear_attn_verify_backend",
+    ),
     writes=("linear_attn_decode_backend", "mamba_ssm_dtype"),
     after=("state_kernels",),
 )
@@ -222,7 +255,19 @@ def linear_attention_kernels(view: View, facts: Facts, model: ModelInfo) -> Iter
 
 @rule(
     stage="attention",
-    reads=("enable_linear_replayssm", "enable_linear_replayssm_spec", "linear_attn_decode_backend"),
+    reads=(
+        "enable_linear_replayssm",
+        "enable_linear_replayssm_spec",
+        "linear_attn_decode_backend",
+        "disable_radix_cache",
+        "disaggregation_mode",
+        "linear_attn_backend",
+        "linear_attn_verify_backend",
+        "linear_replayssm_cache_len",
+        "mamba_radix_cache_strategy",
+        "speculative_algorithm",
+        "speculative_eagle_topk",
+    ),
     after=("linear_attention_kernels",),
 )
 def linear_attention_checks(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:

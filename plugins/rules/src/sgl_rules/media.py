@@ -38,7 +38,7 @@ def media_enabled(view: View, model: ModelInfo) -> bool:
     if view.enable_multimodal is not None:
         return bool(view.enable_multimodal)
     if model.architecture in _TEXT_FIRST:
-        return view.model_impl == "transformers"
+        return bool(view.model_impl == "transformers")
     if model.architecture == "MiMoV2ForCausalLM":
         return "vision_config" in model.hf_config and "audio_config" in model.hf_config
     return True
@@ -52,7 +52,16 @@ def takes_media(view: View, model: ModelInfo) -> bool:
 
 @rule(
     stage="features",
-    reads=("mm_feature_transport", "keep_mm_feature_on_device", "encoder_only", "disaggregation_mode", "nnodes"),
+    reads=(
+        "mm_feature_transport",
+        "keep_mm_feature_on_device",
+        "encoder_only",
+        "disaggregation_mode",
+        "nnodes",
+        "enable_multimodal",
+        "model_impl",
+        "pp_size",
+    ),
     writes=("mm_feature_transport", "keep_mm_feature_on_device"),
     after=("tokenizer_batching",),
 )
@@ -103,7 +112,12 @@ def media_transport(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
     yield set_env("SGLANG_USE_CUDA_IPC_TRANSPORT", "1" if transport == "cuda_ipc" else "0", because)
 
 
-@rule(stage="checks", reads=("chunked_prefill_size",), writes=("chunked_prefill_size",), after=("prefix_lm_whole",))
+@rule(
+    stage="checks",
+    reads=("chunked_prefill_size", "enable_multimodal", "model_impl"),
+    writes=("chunked_prefill_size",),
+    after=("prefix_lm_whole",),
+)
 def media_in_one_chunk(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Some models attend to a whole image at once, which a chunk border would cut."""
     whole = model.architecture in _NO_CHUNKED_MEDIA

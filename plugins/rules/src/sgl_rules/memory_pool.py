@@ -9,7 +9,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule, suggest
 
 from .asking import fill, in_order, phase_backends, uses_mla
-from .graph_plan import DISABLED, with_phase
+from .graph_plan import DISABLED, plan_of, with_phase
 from .machine import is_blackwell, is_cuda, is_musa, is_rocm, is_sm100, is_sm120, switch
 
 _FP4_POOL = ("nvfp4", "fp4_mx_block16")
@@ -54,7 +54,20 @@ def prefill_only_checks(view: View) -> Iterator[Declaration]:
         yield require(bool(condition), because, fields=("prefill_only_disable_kv_cache", name))
 
 
-@rule(stage="sources", reads=("prefill_only_disable_kv_cache", "is_embedding"), after=("prefill_cp_flags",))
+@rule(
+    stage="sources",
+    reads=(
+        "prefill_only_disable_kv_cache",
+        "is_embedding",
+        "attn_cp_size",
+        "chunked_prefill_size",
+        "disable_radix_cache",
+        "enable_hisparse",
+        "enable_prefill_cp",
+        "kv_cache_dtype",
+    ),
+    after=("prefill_cp_flags",),
+)
 def prefill_only_request(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Serving without a KV cache is for single-pass embedding."""
     if view.prefill_only_disable_kv_cache:
@@ -109,7 +122,12 @@ def page_size_default(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
 
 @rule(
     stage="attention",
-    reads=("prefill_only_disable_kv_cache", "prefill_attention_backend", "attention_backend"),
+    reads=(
+        "prefill_only_disable_kv_cache",
+        "prefill_attention_backend",
+        "attention_backend",
+        "decode_attention_backend",
+    ),
     after=("multi_item_scoring",),
 )
 def prefill_only_backend(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -124,7 +142,23 @@ def prefill_only_backend(view: View, facts: Facts, model: ModelInfo) -> Iterator
 
 @rule(
     stage="attention",
-    reads=("enable_hierarchical_cache", "hicache_mem_layout", "hicache_io_backend", "hicache_storage_backend"),
+    reads=(
+        "enable_hierarchical_cache",
+        "hicache_mem_layout",
+        "hicache_io_backend",
+        "hicache_storage_backend",
+        "dcp_size",
+        "disaggregation_decode_enable_offload_kvcache",
+        "disaggregation_decode_retraction_backup",
+        "disaggregation_mode",
+        "enable_hisparse",
+        "enable_lmcache",
+        "hicache_host_memory_mode",
+        "hicache_ratio",
+        "hicache_size",
+        "hicache_write_policy",
+        "speculative_algorithm",
+    ),
     writes=("hicache_mem_layout", "hicache_io_backend"),
     after=("prefill_only_backend",),
 )
@@ -189,7 +223,18 @@ def _host_memory_mode(view: View) -> Iterator[Declaration]:
 
 @rule(
     stage="features",
-    reads=("enable_hierarchical_cache", "disable_radix_cache", "swa_full_tokens_ratio", "disaggregation_mode"),
+    reads=(
+        "enable_hierarchical_cache",
+        "disable_radix_cache",
+        "swa_full_tokens_ratio",
+        "disaggregation_mode",
+        "dcp_size",
+        "disable_priority_preemption",
+        "disaggregation_decode_enable_offload_kvcache",
+        "disaggregation_decode_retraction_backup",
+        "enable_priority_scheduling",
+        "hicache_storage_backend",
+    ),
     after=("worker_environment",),
 )
 def cache_exclusions(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -238,7 +283,17 @@ _UNIFIED_VERIFY = {"triton", "trtllm_mla", "cutedsl_mla", "tokenspeed_mla"}
 
 @rule(
     stage="features",
-    reads=("enable_unified_memory", "enable_page_major_kv_layout", "attention_backend", "linear_attn_backend"),
+    reads=(
+        "enable_unified_memory",
+        "enable_page_major_kv_layout",
+        "attention_backend",
+        "linear_attn_backend",
+        "decode_attention_backend",
+        "linear_attn_decode_backend",
+        "linear_attn_prefill_backend",
+        "mamba_backend",
+        "prefill_attention_backend",
+    ),
     writes=("enable_page_major_kv_layout",),
     after=("cache_exclusions",),
 )
@@ -267,7 +322,23 @@ def page_major_layout(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
 
 @rule(
     stage="features",
-    reads=("enable_unified_memory", "disaggregation_mode", "speculative_algorithm", "cuda_graph_config"),
+    reads=(
+        "enable_unified_memory",
+        "disaggregation_mode",
+        "speculative_algorithm",
+        "cuda_graph_config",
+        "attention_backend",
+        "cuda_graph_backend_prefill",
+        "dcp_size",
+        "decode_attention_backend",
+        "disaggregation_transfer_backend",
+        "enable_hierarchical_cache",
+        "enable_hisparse",
+        "enable_lmcache",
+        "pp_size",
+        "prefill_attention_backend",
+        "speculative_eagle_topk",
+    ),
     writes=("cuda_graph_config",),
     after=("page_major_layout",),
 )
@@ -294,7 +365,7 @@ def unified_pool(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declara
             fields=("enable_unified_memory", name),
             kind="AssertionError",
         )
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     if plan["prefill"]["backend"] != DISABLED:
         yield require(
             view.cuda_graph_backend_prefill is None,

@@ -105,7 +105,7 @@ def runner_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="moe",
-    reads=("moe_runner_backend", "quantization", "ep_size"),
+    reads=("moe_runner_backend", "quantization", "ep_size", "disable_shared_experts_fusion"),
     writes=("disable_shared_experts_fusion",),
     after=("runner_limits",),
 )
@@ -124,7 +124,15 @@ def shared_experts_apart(view: View, facts: Facts, model: ModelInfo) -> Iterator
 
 @rule(
     stage="moe",
-    reads=("enable_eplb", "init_expert_location", "ep_dispatch_algorithm", "moe_a2a_backend", "ep_size"),
+    reads=(
+        "enable_eplb",
+        "init_expert_location",
+        "ep_dispatch_algorithm",
+        "moe_a2a_backend",
+        "ep_size",
+        "ep_join_mode",
+        "expert_distribution_recorder_mode",
+    ),
     writes=("expert_distribution_recorder_mode", "ep_dispatch_algorithm"),
     after=("dispatch_budget",),
 )
@@ -157,7 +165,12 @@ def expert_balance(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="moe",
-    reads=("expert_balancedness_report_mode", "eplb_rebalance_num_iterations", "expert_distribution_recorder_mode"),
+    reads=(
+        "expert_balancedness_report_mode",
+        "eplb_rebalance_num_iterations",
+        "expert_distribution_recorder_mode",
+        "expert_distribution_recorder_buffer_size",
+    ),
     writes=("expert_distribution_recorder_mode", "expert_distribution_recorder_buffer_size"),
     after=("expert_balance",),
 )
@@ -183,7 +196,21 @@ def expert_statistics(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
 
 @rule(
     stage="moe",
-    reads=("moe_runner_backend", "ep_size", "moe_a2a_backend", "enable_lora", "lora_paths"),
+    reads=(
+        "moe_runner_backend",
+        "ep_size",
+        "moe_a2a_backend",
+        "enable_lora",
+        "lora_paths",
+        "elastic_ep_backend",
+        "elastic_ep_rejoin",
+        "enable_elastic_expert_backup",
+        "enable_eplb",
+        "ep_num_redundant_experts",
+        "init_expert_location",
+        "lora_backend",
+        "lora_use_virtual_experts",
+    ),
     after=("elastic_experts",),
 )
 def marlin_experiment(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:

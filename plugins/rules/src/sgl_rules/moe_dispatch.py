@@ -10,7 +10,7 @@ from sgl_core.api.rules import Declaration, View, force, require, rule, set_env
 
 from .asking import fill, in_order
 from .choices.query import names_with
-from .graph_plan import DISABLED, PIECEWISE, with_phase, without_graphs
+from .graph_plan import DISABLED, PIECEWISE, plan_of, with_phase, without_graphs
 from .machine import number, switch
 from .moe import has_nvfp4_experts
 from .sizing import prefill_buffer_tokens
@@ -27,7 +27,14 @@ _FLASHINFER_RUNNERS = (
 
 @rule(
     stage="moe",
-    reads=("enable_waterfill", "moe_a2a_backend", "tp_size", "ep_size"),
+    reads=(
+        "enable_waterfill",
+        "moe_a2a_backend",
+        "tp_size",
+        "ep_size",
+        "disable_shared_experts_fusion",
+        "enforce_shared_experts_fusion",
+    ),
     writes=("moe_a2a_backend", "ep_size", "disable_shared_experts_fusion", "enforce_shared_experts_fusion"),
     after=("shared_experts_apart",),
 )
@@ -69,13 +76,21 @@ def deepep_modes(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declara
         if mode == "auto":
             yield fill(view, "deepep_mode", "low_latency", "the layout this runner takes")
     if mode == "normal":
-        plan = without_graphs(view.cuda_graph_config)
+        plan = without_graphs(plan_of(view, facts))
         yield fill(view, "cuda_graph_config", plan, "normal dispatch waits for counts on the host")
 
 
 @rule(
     stage="moe",
-    reads=("moe_a2a_backend", "moe_runner_backend", "enable_deterministic_inference", "cuda_graph_config"),
+    reads=(
+        "moe_a2a_backend",
+        "moe_runner_backend",
+        "enable_deterministic_inference",
+        "cuda_graph_config",
+        "enable_single_batch_overlap",
+        "enable_two_batch_overlap",
+        "enforce_shared_experts_fusion",
+    ),
     writes=("moe_runner_backend", "cuda_graph_config"),
     after=("deepep_modes",),
 )
@@ -96,7 +111,7 @@ def deepep_v2_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
     yield set_env("NCCL_CUMEM_ENABLE", "1", "its buffers are mapped between ranks")
     if runner == "auto":
         yield fill(view, "moe_runner_backend", "deep_gemm", "the runner for DeepEP v2")
-    plan = with_phase(view.cuda_graph_config, "prefill", backend=DISABLED)
+    plan = with_phase(plan_of(view, facts), "prefill", backend=DISABLED)
     yield fill(view, "cuda_graph_config", plan, "its prefill dispatch is not captured")
 
 
@@ -148,14 +163,23 @@ def flashinfer_dispatch(view: View, facts: Facts, model: ModelInfo) -> Iterator[
 
 @rule(
     stage="moe",
-    reads=("moe_a2a_backend", "deepep_mode", "chunked_prefill_size", "disaggregation_mode", "enable_dp_attention"),
+    reads=(
+        "moe_a2a_backend",
+        "deepep_mode",
+        "chunked_prefill_size",
+        "disaggregation_mode",
+        "enable_dp_attention",
+        "cuda_graph_max_bs_decode",
+        "dp_size",
+        "moe_runner_backend",
+    ),
     writes=("deepep_mode", "moe_runner_backend"),
     after=("flashinfer_dispatch",),
 )
 def dispatch_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """MoRI and Perplexity dispatch into buffers of a fixed number of tokens."""
     dispatcher, mode, runner = view.moe_a2a_backend, view.deepep_mode, view.moe_runner_backend
-    chunk = view.chunked_prefill_size
+    chunk = view.chunked_prefill_size or 0
     bounded = chunk > 0 and view.disaggregation_mode != "decode"
     if dispatcher == "mori":
         if mode == "auto":
@@ -203,7 +227,16 @@ def _budget(condition: bool, tokens: int, limit: int, variable: str) -> Declarat
 
 @rule(
     stage="speculative",
-    reads=("moe_a2a_backend", "moe_runner_backend", "max_prefill_tokens", "cuda_graph_config", "ep_size"),
+    reads=(
+        "moe_a2a_backend",
+        "moe_runner_backend",
+        "max_prefill_tokens",
+        "cuda_graph_config",
+        "ep_size",
+        "disaggregation_mode",
+        "speculative_algorithm",
+        "speculative_num_draft_tokens",
+    ),
     after=("layernorm_sequence_parallel",),
 )
 def cutedsl_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -213,7 +246,7 @@ def cutedsl_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
         return
     if view.disaggregation_mode == "decode":
         return
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     prefill = view.max_prefill_tokens
     if plan["prefill"]["backend"] == PIECEWISE:
         prefill = max(prefill, plan["prefill"]["max_bs"] or 0)
@@ -230,7 +263,21 @@ def cutedsl_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="checks",
-    reads=("moe_a2a_backend", "speculative_moe_a2a_backend", "speculative_algorithm", "cuda_graph_config"),
+    reads=(
+        "moe_a2a_backend",
+        "speculative_moe_a2a_backend",
+        "speculative_algorithm",
+        "cuda_graph_config",
+        "chunked_prefill_size",
+        "disaggregation_mode",
+        "dp_size",
+        "enable_dp_attention",
+        "enable_dynamic_chunking",
+        "max_prefill_tokens",
+        "max_running_requests",
+        "pp_size",
+        "speculative_num_draft_tokens",
+    ),
     after=("media_in_one_chunk",),
 )
 def deepep_v2_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -251,7 +298,7 @@ def deepep_v2_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
     needed = 0
     if view.disaggregation_mode != "decode":
         needed = prefill_buffer_tokens(view) or view.max_prefill_tokens or 0
-    decode = view.cuda_graph_config["decode"]
+    decode = plan_of(view, facts)["decode"]
     if view.disaggregation_mode != "prefill" and decode["backend"] != DISABLED:
         requests = decode["max_bs"] or 0
         if view.max_running_requests is not None:

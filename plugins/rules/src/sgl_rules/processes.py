@@ -25,7 +25,14 @@ _SEQUENCE_PARALLEL_NORM = frozenset({"Qwen3ForCausalLM"})
 
 @rule(
     stage="features",
-    reads=("enable_torch_compile", "mamba_ssm_dtype", "disable_outlines_disk_cache", "enable_deterministic_inference"),
+    reads=(
+        "enable_torch_compile",
+        "mamba_ssm_dtype",
+        "disable_outlines_disk_cache",
+        "enable_deterministic_inference",
+        "debug_cuda_graph",
+        "enable_deepseek_v4_fp4_indexer",
+    ),
     writes=("debug_cuda_graph",),
     after=("media_transport",),
 )
@@ -102,7 +109,15 @@ def layernorm_sequence_parallel(view: View, facts: Facts, model: ModelInfo) -> I
 
 @rule(
     stage="features",
-    reads=("optimistic_prefill_attempts", "disaggregation_mode", "uses_mamba_radix_cache", "pp_size"),
+    reads=(
+        "optimistic_prefill_attempts",
+        "disaggregation_mode",
+        "uses_mamba_radix_cache",
+        "pp_size",
+        "enable_hierarchical_cache",
+        "hicache_storage_backend",
+        "hicache_write_policy",
+    ),
     writes=("optimistic_prefill_attempts",),
     after=("core_dumps",),
 )

@@ -123,7 +123,7 @@ def _converted(asked: str | None, facts: Facts, model: ModelInfo) -> str | None:
     if asked == "humming" and own != "mxfp4":
         return "humming"
     if is_apple(facts) and asked is None and "quant_method" not in section and section.get("group_size"):
-        return {4: "mlx_q4", 8: "mlx_q8"}.get(section.get("bits"))
+        return {4: "mlx_q4", 8: "mlx_q8"}.get(section.get("bits", 0))
     return None
 
 
@@ -219,7 +219,16 @@ def quantize_first(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="features",
-    reads=("load_format", "quantization", "custom_weight_loader"),
+    reads=(
+        "load_format",
+        "custom_weight_loader",
+        "remote_instance_weight_loader_backend",
+        "remote_instance_weight_loader_seed_instance_ip",
+        "remote_instance_weight_loader_seed_instance_service_port",
+        "remote_instance_weight_loader_send_weights_group_ports",
+        "speculative_algorithm",
+        "weight_cache_mode",
+    ),
     writes=("quantization", "load_format", "custom_weight_loader"),
     before=("encoder_roles",),
 )
@@ -252,8 +261,8 @@ def _peer_known(view: View) -> bool:
     if backend != "modelexpress" and None in address:
         return False
     if backend == "nccl":
-        return view.remote_instance_weight_loader_send_weights_group_ports is not None
-    return backend != "transfer_engine"
+        return bool(view.remote_instance_weight_loader_send_weights_group_ports is not None)
+    return bool(backend != "transfer_engine")
 
 
 RULES = in_order(quantize_first, checkpoint_agrees, weight_format)

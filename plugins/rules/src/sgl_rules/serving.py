@@ -23,7 +23,7 @@ _MEDIA = ("image", "video", "audio")
 
 @rule(
     stage="sources",
-    reads=("moe_runner_backend", "moe_a2a_backend"),
+    reads=("moe_runner_backend",),
     writes=("moe_runner_backend", "moe_a2a_backend"),
 )
 def moe_runner_alias(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -94,7 +94,16 @@ def media_processing(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
 
 @rule(
     stage="sources",
-    reads=("ssl_keyfile", "ssl_certfile", "ssl_ca_certs", "ssl_keyfile_password", "enable_ssl_refresh", "enable_http2"),
+    reads=(
+        "ssl_keyfile",
+        "ssl_certfile",
+        "ssl_ca_certs",
+        "ssl_keyfile_password",
+        "enable_ssl_refresh",
+        "enable_http2",
+        "http2_initial_connection_window_size",
+        "http2_max_concurrent_streams",
+    ),
 )
 def tls_files(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """TLS needs a key and a certificate together; everything else about TLS needs both."""
@@ -143,7 +152,15 @@ def transcription_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator
 
 @rule(
     stage="sources",
-    reads=("disable_fast_image_processor", "image_processor_backend", "tool_call_parser", "grpc_mode"),
+    reads=(
+        "disable_fast_image_processor",
+        "image_processor_backend",
+        "tool_call_parser",
+        "grpc_mode",
+        "enable_flashinfer_allreduce_fusion",
+        "flashinfer_allreduce_fusion_backend",
+        "smg_grpc_mode",
+    ),
     writes=(
         "image_processor_backend",
         "tool_call_parser",
@@ -178,13 +195,27 @@ def retired_flags(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="sources",
-    reads=("smg_grpc_mode", "grpc_mode", "grpc_port", "port", "sidecar", "sidecar_args", "use_ray", "encoder_only"),
+    reads=(
+        "smg_grpc_mode",
+        "grpc_mode",
+        "grpc_port",
+        "port",
+        "sidecar",
+        "sidecar_args",
+        "use_ray",
+        "encoder_only",
+        "admin_api_key",
+        "api_key",
+        "tokenizer_worker_num",
+        "grpc_worker_threads",
+    ),
     writes=("grpc_port", "grpc_worker_threads"),
 )
 def grpc_listener(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Where gRPC listens, and what it cannot be combined with."""
     threads = number(facts, "SGLANG_GRPC_WORKER_THREADS", 4)
-    yield force("grpc_worker_threads", threads, "four threads serve gRPC unless SGLANG_GRPC_WORKER_THREADS says else")
+    if view.grpc_worker_threads != threads:
+        yield force("grpc_worker_threads", threads, "four threads, unless SGLANG_GRPC_WORKER_THREADS says otherwise")
     port = view.grpc_port
     if port is None and facts.env.get("SGLANG_GRPC_PORT"):
         port = number(facts, "SGLANG_GRPC_PORT", 0)
@@ -244,7 +275,16 @@ def prefill_delayer_env(view: View, facts: Facts, model: ModelInfo) -> Iterator[
 
 @rule(
     stage="sources",
-    reads=("tokenizer_path", "served_model_name", "device", "mm_process_config", "quantization"),
+    reads=(
+        "tokenizer_path",
+        "served_model_name",
+        "device",
+        "mm_process_config",
+        "quantization",
+        "model_path",
+        "speculative_draft_model_quantization",
+        "_speculative_draft_quantization_explicitly_set",
+    ),
     writes=(
         "tokenizer_path",
         "served_model_name",
@@ -268,9 +308,10 @@ def missing_values(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
     if view.mm_process_config is None:
         yield suggest("mm_process_config", {}, "no processor settings")
     draft = view.speculative_draft_model_quantization
-    yield suggest(
-        "_speculative_draft_quantization_explicitly_set", draft is not None, "whether the draft's method was named"
-    )
+    if view._speculative_draft_quantization_explicitly_set is None:
+        yield suggest(
+            "_speculative_draft_quantization_explicitly_set", draft is not None, "whether the draft's method was named"
+        )
     if draft is None and view.quantization not in (None, "unquant"):
         yield suggest("speculative_draft_model_quantization", view.quantization, "the draft follows the model")
     if draft == "unquant":
@@ -288,7 +329,12 @@ def grammar_default(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
 
 @rule(
     stage="features",
-    reads=("enable_tokenizer_batch_encode", "enable_dynamic_batch_tokenizer", "skip_tokenizer_init"),
+    reads=(
+        "enable_tokenizer_batch_encode",
+        "enable_dynamic_batch_tokenizer",
+        "skip_tokenizer_init",
+        "detokenizer_worker_num",
+    ),
     writes=("detokenizer_worker_num", "enable_tokenizer_batch_encode", "enable_dynamic_batch_tokenizer"),
     after=("encoder_roles",),
 )
@@ -309,14 +355,20 @@ def tokenizer_batching(view: View, facts: Facts, model: ModelInfo) -> Iterator[D
             yield force(name, False, "there is no tokenizer to batch")
 
 
-@rule(stage="features", reads=("crash_dump_folder", "default_chat_template_kwargs"))
-def template_kwargs(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
-    """Template defaults are a JSON object."""
+@rule(stage="features", reads=("default_chat_template_kwargs", "limit_mm_data_per_request"))
+def request_defaults(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
+    """Template defaults are a JSON object; media are limited by kind."""
     given = view.default_chat_template_kwargs
     yield require(
         given is None or isinstance(given, dict),
         "template arguments are a JSON object",
         fields=("default_chat_template_kwargs",),
+    )
+    limits = view.limit_mm_data_per_request
+    yield require(
+        not isinstance(limits, dict) or set(limits) <= set(_MEDIA),
+        f"media are limited by kind: {', '.join(_MEDIA)}",
+        fields=("limit_mm_data_per_request",),
     )
 
 
@@ -334,5 +386,5 @@ RULES = in_order(
     missing_values,
     grammar_default,
     tokenizer_batching,
-    template_kwargs,
+    request_defaults,
 )

@@ -13,7 +13,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, require, rule, suggest
 
 from .asking import fill, in_order, uses_mla
-from .graph_plan import BREAKABLE, DISABLED, cpu_sizes, decode_sizes, locked, prefill_sizes
+from .graph_plan import BREAKABLE, DISABLED, cpu_sizes, decode_sizes, locked, plan_of, prefill_sizes
 from .machine import switch
 from .media import takes_media
 
@@ -57,7 +57,22 @@ def planned_memory(view: View, facts: Facts) -> float | None:
 
 @rule(
     stage="platform",
-    reads=("chunked_prefill_size", "cuda_graph_config", "tp_size", "device", "max_total_tokens", "pp_size"),
+    reads=(
+        "chunked_prefill_size",
+        "cuda_graph_config",
+        "tp_size",
+        "device",
+        "max_total_tokens",
+        "pp_size",
+        "cuda_graph_tc_compiler",
+        "disable_cuda_graph",
+        "disable_cuda_graph_padding",
+        "disable_decode_cuda_graph",
+        "disable_prefill_cuda_graph",
+        "model_path",
+        "speculative_algorithm",
+        "torch_compile_max_bs",
+    ),
     writes=("chunked_prefill_size", "cuda_graph_config", "torch_compile_max_bs"),
     after=("symmetric_memory_support",),
 )
@@ -70,7 +85,7 @@ def sizes_by_memory(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
     if chunk is None:
         chunk = tier.chunk
         yield suggest("chunked_prefill_size", chunk, size)
-    plan = {phase: dict(values) for phase, values in view.cuda_graph_config.items()}
+    plan = plan_of(view, facts)
     decode, prefill = plan["decode"], plan["prefill"]
     if decode["max_bs"] is None:
         decode["max_bs"] = tier.wide_batch if view.tp_size >= 4 else tier.narrow_batch
@@ -109,14 +124,37 @@ def _longest_prefill(view: View, model: ModelInfo, chunk: int, backend: str) -> 
         longest = min(longest, _PIPELINE_PREFILL_TOKENS)
     if view.max_total_tokens is not None:
         longest = min(longest, view.max_total_tokens)
-    if "llama-2" in view.model_path.lower():
+    if "llama-2" in (view.model_path or "").lower():
         longest = min(longest, 4096)
     return longest
 
 
 @rule(
     stage="platform",
-    reads=("mem_fraction_static", "chunked_prefill_size", "cuda_graph_config", "tp_size", "pp_size", "dp_size"),
+    reads=(
+        "mem_fraction_static",
+        "chunked_prefill_size",
+        "cuda_graph_config",
+        "tp_size",
+        "pp_size",
+        "dp_size",
+        "dcp_size",
+        "device",
+        "disaggregation_mode",
+        "enable_dp_attention",
+        "enable_dynamic_chunking",
+        "enable_memory_saver",
+        "enable_multimodal",
+        "kv_cache_dtype",
+        "language_model_only",
+        "language_only",
+        "max_prefill_tokens",
+        "max_running_requests",
+        "model_impl",
+        "moe_a2a_backend",
+        "prefill_only_disable_kv_cache",
+        "speculative_num_draft_tokens",
+    ),
     writes=("mem_fraction_static",),
     after=("sizes_by_memory",),
 )
@@ -145,10 +183,10 @@ def reserved_mib(view: View, facts: Facts, model: ModelInfo, memory_mib: float) 
     512 for the context and the framework, 1.5 per token of the largest step, 1024 per eight ranks for communication,
     the graphs (:func:`graph_mib`), at least 10 GiB on devices above 60 GiB, and 2 GiB for DeepEP's decode buffers.
     """
-    ranks = view.tp_size * view.pp_size / 8 * 1024
+    ranks: float = view.tp_size * view.pp_size / 8 * 1024
     if _sized_after_capture(view, facts, model):
         return 1536 + ranks
-    plan = view.cuda_graph_config
+    plan = plan_of(view, facts)
     if view.disaggregation_mode == "decode":
         requests = view.max_running_requests or plan["decode"]["max_bs"] or 1
         tokens = requests * (view.speculative_num_draft_tokens or 1)
@@ -156,7 +194,7 @@ def reserved_mib(view: View, facts: Facts, model: ModelInfo, memory_mib: float) 
         tokens = view.chunked_prefill_size
     else:
         tokens = view.max_prefill_tokens
-    reserve = 512 + max(tokens, 2048) * 1.5 + ranks + graph_mib(view, model)
+    reserve: float = 512 + max(tokens, 2048) * 1.5 + ranks + graph_mib(view, facts, model)
     if memory_mib > 60 * _GIB:
         reserve = max(reserve, 10 * _GIB)
     captured = view.disaggregation_mode != "prefill" and plan["decode"]["backend"] != DISABLED
@@ -165,9 +203,9 @@ def reserved_mib(view: View, facts: Facts, model: ModelInfo, memory_mib: float) 
     return reserve
 
 
-def graph_mib(view: View, model: ModelInfo) -> float:
+def graph_mib(view: View, facts: Facts, model: ModelInfo) -> float:
     """Memory for captured graphs, in MiB: 2 per decode request, 8 per prefill size (1.5 GiB under latent attention)."""
-    plan, mode = view.cuda_graph_config, view.disaggregation_mode
+    plan, mode = plan_of(view, facts), view.disaggregation_mode
     decode, prefill = plan["decode"], plan["prefill"]
     total = 0.0
     if mode != "prefill" and decode["backend"] != DISABLED:
@@ -185,7 +223,7 @@ def graph_mib(view: View, model: ModelInfo) -> float:
 
 def _sized_after_capture(view: View, facts: Facts, model: ModelInfo) -> bool:
     """Whether KV is sized by what is free after graph capture, so that little needs to be estimated now."""
-    plan, mode = view.cuda_graph_config, view.disaggregation_mode
+    plan, mode = plan_of(view, facts), view.disaggregation_mode
     if not switch(facts, "SGLANG_ENABLE_POST_CAPTURE_KV_SIZING") or view.device != "cuda" or uses_mla(model):
         return False
     if view.dcp_size != 1 or view.kv_cache_dtype == "fp4_e2m1" or view.prefill_only_disable_kv_cache:

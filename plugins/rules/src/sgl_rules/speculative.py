@@ -21,7 +21,12 @@ MAX_REQUESTS = 48
 
 @rule(
     stage="speculative",
-    reads=("speculative_draft_model_path", "speculative_moe_runner_backend", "moe_runner_backend"),
+    reads=(
+        "speculative_draft_model_path",
+        "speculative_moe_runner_backend",
+        "moe_runner_backend",
+        "speculative_draft_model_revision",
+    ),
     writes=("speculative_draft_model_revision", "speculative_moe_runner_backend"),
 )
 def draft_defaults(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
@@ -36,7 +41,7 @@ def draft_defaults(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="speculative",
-    reads=("speculative_algorithm", "speculative_draft_model_path", "speculative_draft_window_size"),
+    reads=("speculative_algorithm", "speculative_draft_window_size", "speculative_skip_dp_mlp_sync"),
     writes=("speculative_algorithm",),
     after=("draft_defaults",),
 )
@@ -76,7 +81,17 @@ def algorithm_name(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 
 @rule(
     stage="speculative",
-    reads=("speculative_adaptive", "speculative_algorithm", "speculative_eagle_topk", "speculative_num_steps"),
+    reads=(
+        "speculative_adaptive",
+        "speculative_algorithm",
+        "speculative_eagle_topk",
+        "speculative_num_steps",
+        "enable_dp_attention",
+        "enable_multi_layer_eagle",
+        "enable_pdmux",
+        "enable_two_batch_overlap",
+        "speculative_adaptive_config",
+    ),
     writes=(
         "speculative_adaptive",
         "speculative_eagle_topk",
@@ -124,7 +139,23 @@ def requests_limit(view: View) -> Iterator[Declaration]:
 
 @rule(
     stage="speculative",
-    reads=("speculative_algorithm", "device", "max_running_requests", "page_size", "attention_backend"),
+    reads=(
+        "speculative_algorithm",
+        "device",
+        "max_running_requests",
+        "page_size",
+        "attention_backend",
+        "disable_overlap_schedule",
+        "enable_dp_attention",
+        "enable_mixed_chunk",
+        "speculative_eagle_topk",
+        "speculative_ngram_external_corpus_max_tokens",
+        "speculative_ngram_external_corpus_path",
+        "speculative_ngram_external_sam_budget",
+        "speculative_ngram_max_bfs_breadth",
+        "speculative_num_draft_tokens",
+        "speculative_num_steps",
+    ),
     writes=(
         "disable_overlap_schedule",
         "max_running_requests",

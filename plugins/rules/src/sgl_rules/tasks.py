@@ -9,7 +9,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, rule, suggest
 
 from .asking import fill, in_order
-from .graph_plan import BREAKABLE, DISABLED, locked, prefill_sizes, with_phase, without_graphs
+from .graph_plan import BREAKABLE, DISABLED, locked, plan_of, prefill_sizes, with_phase, without_graphs
 from .machine import is_cuda, is_sm90, is_sm100
 
 _EMBEDS = frozenset(
@@ -33,7 +33,7 @@ def is_embedding_gemma(model: ModelInfo) -> bool:
 
 @rule(
     stage="checks",
-    reads=("attention_backend", "chunked_prefill_size", "cuda_graph_config"),
+    reads=("attention_backend", "cuda_graph_config"),
     writes=(
         "attention_backend",
         "chunked_prefill_size",
@@ -53,12 +53,24 @@ def prefix_lm_whole(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
     yield force("chunked_prefill_size", -1, because)
     yield force("disable_radix_cache", True, because)
     yield force("disable_cuda_graph", True, because)
-    yield fill(view, "cuda_graph_config", without_graphs(view.cuda_graph_config), because)
+    yield fill(view, "cuda_graph_config", without_graphs(plan_of(view, facts)), because)
 
 
 @rule(
     stage="checks",
-    reads=("is_embedding", "attention_backend", "prefill_attention_backend", "cuda_graph_config"),
+    reads=(
+        "is_embedding",
+        "attention_backend",
+        "prefill_attention_backend",
+        "cuda_graph_config",
+        "chunked_prefill_size",
+        "cuda_graph_tc_compiler",
+        "disable_cuda_graph",
+        "disable_decode_cuda_graph",
+        "disable_prefill_cuda_graph",
+        "disable_radix_cache",
+        "enable_tokenizer_batch_encode",
+    ),
     writes=(
         "is_embedding",
         "disable_radix_cache",
@@ -93,7 +105,7 @@ def embedding_models(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
 
 def _embedding_plan(view: View, facts: Facts, model: ModelInfo) -> dict[str, dict[str, object]]:
     """Prefill captured for the longest prompt, no decode."""
-    plan = with_phase(view.cuda_graph_config, "decode", backend=DISABLED)
+    plan = with_phase(plan_of(view, facts), "decode", backend=DISABLED)
     prefill, fixed = plan["prefill"], locked(view)
     if not is_cuda(facts):
         return with_phase(plan, "prefill", backend=DISABLED)

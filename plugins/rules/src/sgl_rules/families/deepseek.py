@@ -9,7 +9,7 @@ from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule, set_env, suggest
 
 from ..asking import backends_unset, fill, in_order, is_dsa, quantization_unset, uses_mla
-from ..graph_plan import DISABLED, with_phase
+from ..graph_plan import DISABLED, plan_of, with_phase
 from ..machine import is_npu, is_rocm, is_sm100, is_xpu, switch
 
 FAMILY = (
@@ -36,7 +36,16 @@ def _own_kernels(facts: Facts) -> bool:
 @rule(
     stage="model",
     architectures=FAMILY,
-    reads=("attention_backend", "prefill_attention_backend", "decode_attention_backend", "enable_prefill_cp"),
+    reads=(
+        "attention_backend",
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "enable_prefill_cp",
+        "cp_strategy",
+        "dp_size",
+        "page_size",
+        "tp_size",
+    ),
     writes=("attention_backend", "page_size", *_CP_FIELDS),
     after=("deterministic_without_fusion",),
     before=("state_cache",),
@@ -96,7 +105,7 @@ def _context_parallel(view: View, *, dispatch: bool) -> Iterator[Declaration]:
 @rule(
     stage="model",
     architectures=FAMILY,
-    reads=("enable_prefill_cp", "enable_two_batch_overlap", "enable_dsa_cache_layer_split", "cuda_graph_config"),
+    reads=("enable_prefill_cp", "enable_two_batch_overlap", "cuda_graph_config"),
     writes=("cuda_graph_config",),
     after=("deepseek_attention",),
     before=("state_cache",),
@@ -121,7 +130,7 @@ def deepseek_context_parallel(view: View, facts: Facts, model: ModelInfo) -> Ite
         yield fill(
             view,
             "cuda_graph_config",
-            with_phase(view.cuda_graph_config, "prefill", backend=DISABLED),
+            with_phase(plan_of(view, facts), "prefill", backend=DISABLED),
             "context shards differ from step to step",
         )
 
@@ -129,7 +138,7 @@ def deepseek_context_parallel(view: View, facts: Facts, model: ModelInfo) -> Ite
 @rule(
     stage="model",
     architectures=FAMILY,
-    reads=("kv_cache_dtype", "dsa_prefill_backend", "dsa_decode_backend"),
+    reads=("kv_cache_dtype",),
     writes=("kv_cache_dtype",),
     after=("deepseek_context_parallel",),
     before=("state_cache",),
@@ -207,7 +216,14 @@ def _sparse_defaults(view: View, facts: Facts, model: ModelInfo) -> tuple[tuple[
 @rule(
     stage="model",
     architectures=FAMILY,
-    reads=("enable_prefill_cp", "cp_strategy", "disaggregation_mode", "enable_dsa_cache_layer_split"),
+    reads=(
+        "enable_prefill_cp",
+        "cp_strategy",
+        "disaggregation_mode",
+        "enable_dsa_cache_layer_split",
+        "disaggregation_transfer_backend",
+        "pp_size",
+    ),
     after=("sparse_kernels",),
     before=("state_cache",),
 )
@@ -281,7 +297,13 @@ def _is_int4_group32(model: ModelInfo) -> bool:
     stage="model",
     architectures=FAMILY,
     platforms=("rocm",),
-    reads=("quantization", "speculative_algorithm", "ep_size"),
+    reads=(
+        "quantization",
+        "speculative_algorithm",
+        "ep_size",
+        "speculative_moe_a2a_backend",
+        "speculative_moe_runner_backend",
+    ),
     writes=("speculative_moe_runner_backend", "speculative_moe_a2a_backend"),
     after=("deepseek_experts",),
     before=("state_cache",),
@@ -307,6 +329,7 @@ def deepseek_rocm_draft(view: View, facts: Facts, model: ModelInfo) -> Iterator[
 
 @rule(
     stage="model",
+    reads=("dtype",),
     architectures=("MistralLarge3ForCausalLM", "PixtralForConditionalGeneration"),
     writes=("dtype",),
 )

@@ -49,7 +49,7 @@ def has_fp4_experts(facts: Facts, model: ModelInfo) -> bool:
 @rule(
     stage="model",
     architectures=V4,
-    reads=("device", "swa_full_tokens_ratio", "moe_runner_backend", "moe_a2a_backend"),
+    reads=("device", "swa_full_tokens_ratio", "moe_runner_backend", "moe_a2a_backend", "page_size"),
     writes=(
         "attention_backend",
         "prefill_attention_backend",
@@ -180,7 +180,18 @@ def v4_context_parallel(view: View, facts: Facts, model: ModelInfo) -> Iterator[
 @rule(
     stage="model",
     architectures=V4,
-    reads=("moe_a2a_backend", "chunked_prefill_size", "tp_size", "dp_size", "attn_cp_size", "enable_dp_attention"),
+    reads=(
+        "moe_a2a_backend",
+        "chunked_prefill_size",
+        "tp_size",
+        "dp_size",
+        "attn_cp_size",
+        "enable_dp_attention",
+        "disaggregation_mode",
+        "enable_dynamic_chunking",
+        "enable_prefill_cp",
+        "pp_size",
+    ),
     after=("v4_context_parallel",),
     before=("state_cache",),
 )
@@ -215,11 +226,11 @@ def v4_mega_moe_budget(view: View, facts: Facts, model: ModelInfo) -> Iterator[D
 
 def _tokens_a_rank(view: View, chunk: int) -> int:
     """Tokens that one rank dispatches in the longest step, rounded up to its attention group."""
-    context = view.attn_cp_size
+    context: int = view.attn_cp_size
     if view.enable_prefill_cp:
         return -(-chunk // context)
-    replicas = view.dp_size if view.enable_dp_attention else 1
-    local, group = chunk // replicas, max(view.tp_size // replicas // context, 1)
+    replicas: int = view.dp_size if view.enable_dp_attention else 1
+    local, group = chunk // replicas, max(int(view.tp_size) // replicas // context, 1)
     return -(-local // group) * group
 
 

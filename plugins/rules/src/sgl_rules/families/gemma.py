@@ -23,7 +23,13 @@ GEMMA4 = ("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedF
 _GEMMA4_BACKENDS = ("trtllm_mha", "triton", "ascend", "intel_xpu", "intel_amx")
 
 
-@rule(stage="model", architectures=WINDOWED, writes=("disable_hybrid_swa_memory",), before=("state_cache",))
+@rule(
+    stage="model",
+    reads=("disable_hybrid_swa_memory",),
+    architectures=WINDOWED,
+    writes=("disable_hybrid_swa_memory",),
+    before=("state_cache",),
+)
 def gemma_one_pool(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Windows of Gemma 2 and 3 are so long that separate pools save little."""
     if not view.disable_hybrid_swa_memory:

@@ -17,7 +17,7 @@ GLM4_MOE = ("Glm4MoeForCausalLM",)
 @rule(
     stage="model",
     architectures=GLM4_MOE,
-    reads=("quantization", "moe_runner_backend", "moe_a2a_backend"),
+    reads=("quantization", "moe_runner_backend", "moe_a2a_backend", "enable_tf32_matmul"),
     writes=("quantization", "moe_runner_backend", "enable_tf32_matmul"),
     before=("state_cache",),
 )

@@ -102,7 +102,13 @@ def gpt_oss_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decl
 @rule(
     stage="model",
     architectures=GPT_OSS,
-    reads=("attention_backend", "prefill_attention_backend", "decode_attention_backend", "moe_runner_backend"),
+    reads=(
+        "attention_backend",
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "moe_runner_backend",
+        "ep_size",
+    ),
     after=("gpt_oss_experts",),
     before=("state_cache",),
 )

@@ -55,7 +55,14 @@ def muse_fp4(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration
 @rule(
     stage="model",
     architectures=INKLING,
-    reads=("swa_full_tokens_ratio", "mamba_full_memory_ratio", "mamba_radix_cache_strategy", "attention_backend"),
+    reads=(
+        "swa_full_tokens_ratio",
+        "mamba_full_memory_ratio",
+        "mamba_radix_cache_strategy",
+        "attention_backend",
+        "decode_attention_backend",
+        "prefill_attention_backend",
+    ),
     writes=("swa_full_tokens_ratio", "mamba_full_memory_ratio", "mamba_radix_cache_strategy", "attention_backend"),
     before=("state_cache",),
 )

@@ -19,7 +19,15 @@ _PROVEN_SM = (100, 103)
 @rule(
     stage="model",
     architectures=K3,
-    reads=("dcp_size", "attention_backend", "prefill_attention_backend", "decode_attention_backend"),
+    reads=(
+        "dcp_size",
+        "attention_backend",
+        "prefill_attention_backend",
+        "decode_attention_backend",
+        "dcp_replicate_q_proj",
+        "enable_symm_mem",
+        "speculative_algorithm",
+    ),
     writes=(
         "enable_symm_mem",
         "speculative_attention_mode",
@@ -89,7 +97,16 @@ def k3_decode_context(view: View, facts: Facts, model: ModelInfo) -> Iterator[De
 @rule(
     stage="model",
     architectures=K3,
-    reads=("dcp_size", "speculative_algorithm", "attention_backend", "kv_cache_dtype"),
+    reads=(
+        "dcp_size",
+        "speculative_algorithm",
+        "attention_backend",
+        "kv_cache_dtype",
+        "decode_attention_backend",
+        "prefill_attention_backend",
+        "speculative_dspark_block_size",
+        "speculative_num_draft_tokens",
+    ),
     writes=("prefill_attention_backend", "decode_attention_backend", "speculative_attention_mode"),
     after=("k3_decode_context",),
     before=("state_cache",),
@@ -131,7 +148,13 @@ def k3_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declarati
 @rule(
     stage="model",
     architectures=DELTA,
-    reads=("speculative_algorithm", "linear_attn_verify_backend", "mamba_ssm_dtype", "linear_attn_decode_backend"),
+    reads=(
+        "speculative_algorithm",
+        "linear_attn_verify_backend",
+        "mamba_ssm_dtype",
+        "linear_attn_decode_backend",
+        "speculative_draft_attention_backend",
+    ),
     writes=("linear_attn_verify_backend", "linear_attn_decode_backend", "speculative_draft_attention_backend"),
     after=("k3_attention",),
     before=("state_cache",),

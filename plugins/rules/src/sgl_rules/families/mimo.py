@@ -17,7 +17,7 @@ MIMO_V2 = ("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM")
 @rule(
     stage="model",
     architectures=MIMO_V2,
-    reads=("speculative_algorithm", "moe_runner_backend"),
+    reads=("speculative_algorithm", "moe_runner_backend", "enable_multi_layer_eagle"),
     writes=("enable_multi_layer_eagle", "moe_runner_backend"),
     before=("state_cache",),
 )

@@ -19,7 +19,7 @@ _SPARSE = ("minicpm_flashattn", "minicpm_flashinfer")
 @rule(
     stage="model",
     architectures=MINICPM,
-    reads=(*_FIELDS, "enable_dp_attention", "enable_hierarchical_cache", "disaggregation_mode"),
+    reads=(*_FIELDS, "enable_dp_attention", "enable_hierarchical_cache", "disaggregation_mode", "disable_radix_cache"),
     writes=(*_FIELDS, "disable_radix_cache"),
     before=("state_cache",),
 )

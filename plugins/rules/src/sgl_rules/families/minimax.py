@@ -19,7 +19,7 @@ M3 = ("MiniMaxM3SparseForCausalLM", "MiniMaxM3SparseForConditionalGeneration")
 @rule(
     stage="model",
     architectures=M2,
-    reads=("moe_runner_backend", "quantization"),
+    reads=("moe_runner_backend", "quantization", "enable_tf32_matmul"),
     writes=("enable_tf32_matmul", "moe_runner_backend"),
     before=("state_cache",),
 )
@@ -88,7 +88,7 @@ def m3_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declarati
     stage="model",
     architectures=M3,
     platforms=("rocm",),
-    reads=("enable_aiter_allreduce_fusion", "ep_size", "moe_a2a_backend"),
+    reads=("enable_aiter_allreduce_fusion", "ep_size", "moe_a2a_backend", "disable_custom_all_reduce"),
     writes=("enable_aiter_allreduce_fusion", "disable_custom_all_reduce"),
     after=("m3_experts",),
     before=("state_cache",),

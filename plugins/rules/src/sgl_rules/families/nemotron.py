@@ -64,7 +64,16 @@ def nemotron_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
 @rule(
     stage="model",
     architectures=NEMOTRON,
-    reads=("attention_backend", "speculative_algorithm", "speculative_eagle_topk", "page_size"),
+    reads=(
+        "attention_backend",
+        "speculative_algorithm",
+        "speculative_eagle_topk",
+        "page_size",
+        "decode_attention_backend",
+        "mamba_radix_cache_strategy",
+        "prefill_attention_backend",
+        "speculative_draft_attention_backend",
+    ),
     writes=(
         "attention_backend",
         "page_size",

@@ -33,7 +33,15 @@ MOBIUS = ("InternS2MobiusForConditionalGeneration",)
 @rule(
     stage="model",
     architectures=HYBRID,
-    reads=("attention_backend", "mamba_radix_cache_strategy", "disable_radix_cache", "speculative_algorithm"),
+    reads=(
+        "attention_backend",
+        "mamba_radix_cache_strategy",
+        "disable_radix_cache",
+        "speculative_algorithm",
+        "page_size",
+        "speculative_eagle_topk",
+        "tp_size",
+    ),
     writes=("attention_backend", "page_size"),
     before=("state_cache",),
 )

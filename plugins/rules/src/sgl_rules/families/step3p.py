@@ -20,7 +20,16 @@ def is_step3p(architecture: str) -> bool:
 @rule(
     stage="model",
     applies=is_step3p,
-    reads=("attention_backend", "speculative_algorithm", "enable_hierarchical_cache"),
+    reads=(
+        "attention_backend",
+        "speculative_algorithm",
+        "enable_hierarchical_cache",
+        "decode_attention_backend",
+        "disable_hybrid_swa_memory",
+        "enable_multi_layer_eagle",
+        "prefill_attention_backend",
+        "swa_full_tokens_ratio",
+    ),
     writes=(
         "attention_backend",
         "enable_multi_layer_eagle",

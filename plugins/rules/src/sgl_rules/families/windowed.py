@@ -19,7 +19,7 @@ _EXAONE_BACKENDS = ("fa3", "triton", "trtllm_mha")
 @rule(
     stage="model",
     architectures=EXAONE,
-    reads=("attention_backend",),
+    reads=("attention_backend", "disable_hybrid_swa_memory"),
     writes=("disable_hybrid_swa_memory",),
     before=("state_cache",),
 )
@@ -41,7 +41,7 @@ def exaone_windows(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
 @rule(
     stage="model",
     architectures=OLMO2,
-    reads=("attention_backend",),
+    reads=("attention_backend", "disable_hybrid_swa_memory"),
     writes=("attention_backend", "disable_hybrid_swa_memory"),
     before=("state_cache",),
 )
