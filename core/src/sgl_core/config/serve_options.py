@@ -44,10 +44,12 @@ def registries_for(asked: ServerArgs) -> Any:
 def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
     """The registries under the plugin policy in a command line, environment and config file.
 
-    The options are read without any registry first. Raises ConfigError for wrong ones, RegistryError as
-    :func:`registries_for` does.
+    The options are read without any registry first, and as far as a request for help only. Raises ConfigError for wrong
+    ones, RegistryError as :func:`registries_for` does.
     """
-    return registries_for(ServerArgs.from_sources(cli=list(argv), env=os.environ if env is None else env))
+    help_at = next((at for at, word in enumerate(argv) if word.partition("=")[0] in ("-h", "--help")), len(argv))
+    asked = list(argv[:help_at]) if wants_help(argv) is not None else list(argv)
+    return registries_for(ServerArgs.from_sources(cli=asked, env=os.environ if env is None else env))
 
 
 def parse_serve_argv(argv: Sequence[str], registries: Any = None, env: Mapping[str, str] | None = None) -> ServerArgs:
