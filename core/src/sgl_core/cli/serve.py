@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from sgl_core.config.errors import ConfigError
+from sgl_core.config.errors import ConfigError, RuleError
 from sgl_core.config.serve_options import discover, parse_serve_argv, serve_help, wants_help
 from sgl_core.registry.errors import RegistryError, describe
 
@@ -39,7 +39,7 @@ def guarded(command: str, run: Callable[[], int]) -> int:
 
     try:
         return run()
-    except (ConfigError, RegistryError, CheckpointError, TokenizerError, TemplateError) as error:
+    except (ConfigError, RuleError, RegistryError, CheckpointError, TokenizerError, TemplateError) as error:
         return refused(command, error)
     except KeyboardInterrupt:
         return 130

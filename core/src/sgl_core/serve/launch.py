@@ -128,12 +128,14 @@ class _Server:
             if not await self._load(service, serving):
                 return 1 if not self._forced else FORCED
             await _first(self._stop.wait(), serving)
-            await self._drain(service)
+            if not await self._drain(service):
+                _kill(channel)
         finally:
             server.should_exit = True
             server.force_exit = self._forced
-            await front.close()
+            front.end_runs()
             await asyncio.wait({serving}, timeout=10)
+            await front.close()
         return FORCED if self._forced else 0
 
     def _uvicorn_config(self, service: Service) -> uvicorn.Config:
@@ -191,9 +193,10 @@ class _Server:
         except (RequestError, TimeoutError, asyncio.TimeoutError) as error:
             log.warning("the warm-up request failed: %s", error)
 
-    async def _drain(self, service: Service) -> None:
+    async def _drain(self, service: Service) -> bool:
+        """Let what runs end; false where it had not in time or a second signal came."""
         if service.front.state == "dead" or self._forced:
-            return
+            return False
         seconds = float(self._config.get("drain_seconds"))
         log.info("shutting down: %d requests run, at most %g s are given to them", service.front.running, seconds)
         drain = asyncio.create_task(service.front.drain(seconds))
@@ -201,17 +204,24 @@ class _Server:
         await _first(self._stop.wait(), drain)
         if not drain.done():
             drain.cancel()
-        elif not drain.result():
-            log.warning("%d requests were cut off after %g s", service.front.running, seconds)
+            return False
+        if not drain.result():
+            log.warning("%d requests are cut off after %g s", service.front.running, seconds)
+        return drain.result()
 
     def _signalled(self, channel: ProcessChannel) -> None:
         """The first signal drains, the second forces."""
         if self._asked:
             self._forced = True
-            if channel.pid is not None and channel.alive():
-                os.kill(channel.pid, signal.SIGKILL)
+            _kill(channel)
         self._asked = True
         self._stop.set()
+
+
+def _kill(channel: ProcessChannel) -> None:
+    """End the worker at once: nobody waits for it any more."""
+    if channel.pid is not None and channel.alive():
+        os.kill(channel.pid, signal.SIGKILL)
 
 
 async def _first(*waiting: object) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -191,3 +193,26 @@ def _finish(backend: tokenizers.Tokenizer, options: dict[str, Any]) -> Tokenizer
         special_tokens={"bos_token": "<s>", "eos_token": options.get("eos", "<|im_end|>")},
         chat_templates={"default": options.get("template", CHATML)},
     )
+
+
+def save_model(folder: Path, *, context_length: int = 8192) -> Path:
+    """A model folder without weights, for the null platform: a small Llama configuration and a byte-level tokenizer."""
+    tokenizer = byte_tokenizer([" the", " and"])
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.backend.save(str(folder / "tokenizer.json"))
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": tokenizer.size,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": context_length,
+        "torch_dtype": "float32",
+    }
+    special = {"bos_token": "<s>", "eos_token": "<|im_end|>", "chat_template": CHATML}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps(special))
+    return folder

@@ -140,11 +140,15 @@ class Front:
                 continue
         return not self._runs
 
-    async def close(self) -> None:
-        """End the worker and everything that runs. Safe to call twice."""
+    def end_runs(self) -> None:
+        """End everything that runs; the clients are told that the server shuts down."""
         for run in list(self._runs.values()):
             self._abort(run)
             run.fail(Failed("the server is shutting down", 503, "shutting_down"))
+
+    async def close(self) -> None:
+        """End the worker and everything that runs. Safe to call twice."""
+        self.end_runs()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
