@@ -10,7 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sgl_core import __version__
+from sgl_core.serve.anthropic import routes as anthropic
 from sgl_core.serve.core.service import Service
+from sgl_core.serve.ollama import routes as ollama
 from sgl_core.serve.responses import routes as responses
 from sgl_core.serve.responses.store import ResponseStore
 
@@ -39,6 +41,8 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *tokens.routes(),
             *control.routes(),
             *responses.routes(),
+            *anthropic.routes(),
+            *ollama.routes(),
         ],
         middleware=[
             Middleware(RequestIds),
