@@ -1,5 +1,7 @@
 // Paged attention over a ragged batch: cuts it into (request, query block, kv head) items, and those into key segments when
 // there are few of them (a decode step of one stream); segments are merged in order, so the cut never changes a bit.
+// Decode rows whose first segments lie in the same pages (a shared prefix) go through those together: the keys are read,
+// converted and transposed once for all of them (cascade); again the same sums in the same order.
 #include <math.h>
 
 #include <vector>
@@ -29,6 +31,8 @@ struct Item {
   int64_t request, token, first, tokens;  // row of the batch; index of the first token in it and in the request's chunk
   int64_t kv_head, key_begin, key_end;
   int64_t segments, partial;              // partial: where its segments' results lie when it is split
+  const float* shared;                    // results of the shared segments before key_begin: m[G] l[G] acc[G][dim_v] each
+  int64_t shared_segments;
 };
 
 // Query rows of a block: 96 rows of 64 floats, their sums and the key block stay in L1 + L2.
@@ -78,27 +82,28 @@ void gather_queries(const AttentionArgs& a, const Item& it, Work& w) {
     }
 }
 
-void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w, int64_t s, float* m, float* l, float* acc) {
-  const int64_t G = a.heads / a.kv_heads, rows = it.tokens * G;
+// Segment of keys [begin, end) of the request whose pages these are, for the rows gathered in w.
+void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64_t request, int64_t kv_head, int64_t begin, int64_t end,
+                  int64_t rows, float* m, float* l, float* acc) {
   clear(m, l, acc, rows, a.dim_v);
   AttnCall c{};
   c.q = w.q;
   c.rows = rows;
   c.dim = a.dim;
   c.dim_v = a.dim_v;
-  c.k = static_cast<const uint8_t*>(a.k_cache) + it.kv_head * a.head_stride_k * kv_bytes(a.kv_type);
-  c.v = static_cast<const uint8_t*>(a.v_cache) + it.kv_head * a.head_stride_v * kv_bytes(a.kv_type);
+  c.k = static_cast<const uint8_t*>(a.k_cache) + kv_head * a.head_stride_k * kv_bytes(a.kv_type);
+  c.v = static_cast<const uint8_t*>(a.v_cache) + kv_head * a.head_stride_v * kv_bytes(a.kv_type);
   c.stride_k = a.slot_stride_k;
   c.stride_v = a.slot_stride_v;
   const bool per_slot = a.kv_type == KV_INT8;
-  c.k_scale = a.k_scale ? a.k_scale + (per_slot ? it.kv_head : 0) : nullptr;
-  c.v_scale = a.v_scale ? a.v_scale + (per_slot ? it.kv_head : 0) : nullptr;
+  c.k_scale = a.k_scale ? a.k_scale + (per_slot ? kv_head : 0) : nullptr;
+  c.v_scale = a.v_scale ? a.v_scale + (per_slot ? kv_head : 0) : nullptr;
   c.stride_scale = a.kv_heads;
   c.kv = KvType(a.kv_type);
-  c.pages = a.page_table + it.request * a.ldp;
+  c.pages = a.page_table + request * a.ldp;
   c.page_size = a.page_size;
-  c.key_begin = it.key_begin + s * kAttnSegment;
-  c.key_end = c.key_begin + kAttnSegment < it.key_end ? c.key_begin + kAttnSegment : it.key_end;
+  c.key_begin = begin;
+  c.key_end = end;
   c.row_pos = w.pos;
   c.window = a.window;
   c.softcap = a.softcap;
@@ -107,6 +112,95 @@ void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Wor
   c.l = l;
   c.acc = acc;
   k->attend_segment(c);
+}
+
+void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w, int64_t s, float* m, float* l, float* acc) {
+  const int64_t begin = it.key_begin + s * kAttnSegment, end = begin + kAttnSegment < it.key_end ? begin + kAttnSegment : it.key_end;
+  keys_segment(k, a, w, it.request, it.kv_head, begin, end, it.tokens * (a.heads / a.kv_heads), m, l, acc);
+}
+
+// Running sums of an item: empty, or what its shared segments gave.
+void start_sums(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w) {
+  const int64_t G = a.heads / a.kv_heads;
+  clear(w.M, w.L, w.A, it.tokens * G, a.dim_v);
+  const float* p = it.shared;
+  for (int64_t s = 0; s < it.shared_segments; s++, p += G * (2 + a.dim_v))
+    k->attend_merge(p, p + G, p + 2 * G, G, a.dim_v, w.M, w.L, w.A);
+}
+
+// Requests of this step that share their first segments.
+struct Group {
+  int64_t leader, segments, offset;  // offset: of its results, in floats
+  std::vector<int64_t> members;
+};
+
+// Decode rows (their only query is at `token`) grouped by common leading pages, in whole segments.
+std::vector<Group> shared_prefixes(const AttentionArgs& a) {
+  std::vector<Group> groups;
+  if (a.R < 2 || !a.causal || a.window > 0) return groups;
+  for (int64_t r = 0; r < a.R; r++) {
+    const int64_t full = a.context_lens[r] / kAttnSegment;
+    if (a.query_lens[r] != 1 || full < 1) continue;
+    const int32_t* mine = a.page_table + r * a.ldp;
+    bool joined = false;
+    for (Group& g : groups) {
+      const int32_t* theirs = a.page_table + g.leader * a.ldp;
+      const int64_t most = (full < g.segments ? full : g.segments) * kAttnSegment;
+      int64_t pages = 0;
+      while (pages * a.page_size < most && mine[pages] == theirs[pages]) pages++;
+      const int64_t keys = pages * a.page_size < most ? pages * a.page_size : most, segments = keys / kAttnSegment;
+      if (segments < 1 || segments * 2 < g.segments) continue;  // not for the price of what the others share
+      g.members.push_back(r);
+      g.segments = segments;
+      joined = true;
+      break;
+    }
+    if (!joined) groups.push_back({r, full, 0, {r}});
+  }
+  size_t kept = 0;
+  for (Group& g : groups)
+    if (g.members.size() > 1) {
+      if (&groups[kept] != &g) groups[kept] = std::move(g);
+      kept++;
+    }
+  groups.resize(kept);
+  return groups;
+}
+
+// The shared segments of all groups: results at `out` by (group, member, kv head, segment).
+void run_shared(const Kernels* k, const AttentionArgs& a, const std::vector<Group>& groups, const std::vector<int64_t>& token_of, float* out) {
+  struct Task { const Group* group; int64_t kv_head, segment, first, count; };
+  const int64_t G = a.heads / a.kv_heads, per = kRows / G > 0 ? kRows / G : 1, unit = G * (2 + a.dim_v);
+  std::vector<Task> tasks;
+  for (const Group& g : groups)
+    for (int64_t h = 0; h < a.kv_heads; h++)
+      for (int64_t s = 0; s < g.segments; s++)
+        for (int64_t f = 0; f < int64_t(g.members.size()); f += per) {
+          const int64_t left = int64_t(g.members.size()) - f;
+          tasks.push_back({&g, h, s, f, left < per ? left : per});
+        }
+  parallel_for(int64_t(tasks.size()), [&](int64_t i) {
+    const Task& t = tasks[size_t(i)];
+    const Group& g = *t.group;
+    Work w = work_buffers(a, per * G);
+    const int64_t begin = t.segment * kAttnSegment, end = begin + kAttnSegment;
+    for (int64_t j = 0; j < t.count; j++) {
+      const int64_t request = g.members[size_t(t.first + j)];
+      Item one{request, token_of[size_t(request)], 0, 1, t.kv_head, 0, 0, 0, 0, nullptr, 0};
+      Work at = w;
+      at.q += j * G * a.dim;
+      at.pos += j * G;
+      gather_queries(a, one, at);
+      for (int64_t r = 0; r < G; r++) at.pos[r] = end - 1;  // every row sees the whole segment
+    }
+    keys_segment(k, a, w, g.leader, t.kv_head, begin, end, t.count * G, w.m, w.l, w.acc);
+    for (int64_t j = 0; j < t.count; j++) {
+      float* p = out + g.offset + (((t.first + j) * a.kv_heads + t.kv_head) * g.segments + t.segment) * unit;
+      memcpy(p, w.m + j * G, size_t(G) * 4);
+      memcpy(p + G, w.l + j * G, size_t(G) * 4);
+      memcpy(p + 2 * G, w.acc + j * G * a.dim_v, size_t(G * a.dim_v) * 4);
+    }
+  });
 }
 
 void finish(const AttentionArgs& a, const Item& it, const Work& w) {
@@ -134,28 +228,47 @@ void attention_run(const AttentionArgs& a) {
   const Kernels* k = sgl_kernels();
   const int64_t G = a.heads / a.kv_heads;
   const int64_t block = kRows / G > 0 ? kRows / G : 1;
-  static thread_local std::vector<Item> items;
-  items.clear();
-  int64_t token = 0, segments = 0, max_rows = 0;
-  for (int64_t r = 0; r < a.R && token < a.T; r++) {
-    const int64_t n = a.query_lens[r] < a.T - token ? a.query_lens[r] : a.T - token, context = a.context_lens[r];
+  std::vector<int64_t> token_of(static_cast<size_t>(a.R), 0);
+  for (int64_t r = 1; r < a.R; r++) token_of[size_t(r)] = token_of[size_t(r - 1)] + a.query_lens[r - 1];
+  std::vector<Group> groups = shared_prefixes(a);
+  std::vector<const float*> shared(groups.empty() ? 0 : size_t(a.R), nullptr);
+  std::vector<int64_t> shared_segments(shared.size(), 0);
+  if (!groups.empty()) {
+    int64_t floats = 0;
+    for (Group& g : groups) {
+      g.offset = floats;
+      floats += int64_t(g.members.size()) * a.kv_heads * g.segments * G * (2 + a.dim_v);
+    }
+    float* results = static_cast<float*>(thread_scratch(1, floats * 4));
+    run_shared(k, a, groups, token_of, results);
+    for (const Group& g : groups)
+      for (size_t j = 0; j < g.members.size(); j++) {
+        shared[size_t(g.members[j])] = results + g.offset + int64_t(j) * a.kv_heads * g.segments * G * (2 + a.dim_v);
+        shared_segments[size_t(g.members[j])] = g.segments;
+      }
+  }
+  std::vector<Item> items;
+  int64_t segments = 0, max_rows = 0;
+  for (int64_t r = 0; r < a.R && token_of[size_t(r)] < a.T; r++) {
+    const int64_t token = token_of[size_t(r)], context = a.context_lens[r];
+    const int64_t n = a.query_lens[r] < a.T - token ? a.query_lens[r] : a.T - token;
+    const int64_t skip = shared.empty() ? 0 : shared_segments[size_t(r)];
     for (int64_t f = (n - 1) / block * block; n > 0 && f >= 0; f -= block) {  // the longest items first
       const int64_t tokens = f + block < n ? block : n - f;
       int64_t begin = a.window > 0 ? context + f - a.window + 1 : 0;
-      begin = begin > 0 ? begin / kAttnSegment * kAttnSegment : 0;
+      begin = (begin > 0 ? begin / kAttnSegment : 0) * kAttnSegment + skip * kAttnSegment;
       const int64_t end = a.causal ? context + f + tokens : context + a.query_lens[r];
       const int64_t segs = (end - begin + kAttnSegment - 1) / kAttnSegment;
       if (tokens * G > max_rows) max_rows = tokens * G;
       for (int64_t h = 0; h < a.kv_heads; h++) {
-        items.push_back({r, token + f, f, tokens, h, begin, end, segs, segments});
+        const float* from = skip ? shared[size_t(r)] + h * skip * G * (2 + a.dim_v) : nullptr;
+        items.push_back({r, token + f, f, tokens, h, begin, end, segs, segments, from, skip});
         segments += segs;
       }
     }
-    token += n;
   }
   if (items.empty()) return;
-  const std::vector<Item>& list = items;
-  const int64_t count = int64_t(list.size()), stride = max_rows * (2 + a.dim_v);
+  const int64_t count = int64_t(items.size()), stride = max_rows * (2 + a.dim_v);
   const bool split = count < 4 * pool_threads() && segments > count && segments * stride <= (64 << 20) / 4;
   if (!split) {
     // Runs of decode items are short: hand out several at once, but keep 8 chunks a thread.
@@ -163,10 +276,10 @@ void attention_run(const AttentionArgs& a) {
     parallel_for((count + per - 1) / per, [&](int64_t chunk) {
       Work w = work_buffers(a, max_rows);
       for (int64_t i = chunk * per; i < (chunk + 1) * per && i < count; i++) {
-        const Item& it = list[size_t(i)];
+        const Item& it = items[size_t(i)];
         const int64_t rows = it.tokens * G;
         gather_queries(a, it, w);
-        clear(w.M, w.L, w.A, rows, a.dim_v);
+        start_sums(k, a, it, w);
         for (int64_t s = 0; s < it.segments; s++) {
           segment(k, a, it, w, s, w.m, w.l, w.acc);
           k->attend_merge(w.m, w.l, w.acc, rows, a.dim_v, w.M, w.L, w.A);
@@ -179,9 +292,9 @@ void attention_run(const AttentionArgs& a) {
   float* partial = static_cast<float*>(thread_scratch(3, segments * stride * 4 + segments * 8));
   int32_t* owner = reinterpret_cast<int32_t*>(partial + segments * stride);
   for (int64_t i = 0; i < count; i++)
-    for (int64_t s = 0; s < list[size_t(i)].segments; s++) owner[list[size_t(i)].partial + s] = int32_t(i);
+    for (int64_t s = 0; s < items[size_t(i)].segments; s++) owner[items[size_t(i)].partial + s] = int32_t(i);
   parallel_for(segments, [&](int64_t j) {
-    const Item& it = list[size_t(owner[j])];
+    const Item& it = items[size_t(owner[j])];
     Work w = work_buffers(a, max_rows);
     gather_queries(a, it, w);
     float* p = partial + j * stride;
@@ -189,9 +302,9 @@ void attention_run(const AttentionArgs& a) {
   });
   // Merging is a few microseconds for the few rows of a split step: one thread.
   Work w = work_buffers(a, max_rows);
-  for (const Item& it : list) {
+  for (const Item& it : items) {
     const int64_t rows = it.tokens * G;
-    clear(w.M, w.L, w.A, rows, a.dim_v);
+    start_sums(k, a, it, w);
     for (int64_t s = 0; s < it.segments; s++) {
       const float* p = partial + (it.partial + s) * stride;
       k->attend_merge(p, p + max_rows, p + 2 * max_rows, rows, a.dim_v, w.M, w.L, w.A);

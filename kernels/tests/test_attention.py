@@ -151,6 +151,29 @@ def test_equal_bits_whatever_the_chunks_and_threads(kv_dtype: str, window: int) 
     sgl_ops.set_threads()
 
 
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_shared_prefixes_read_once_give_the_same_bits(kv_dtype: str, threads: int) -> None:
+    """Rows 0, 2, 3 share 600 keys, rows 1 and 4 share 300; row 5 stands alone and row 6 is a chunk on the first prefix."""
+    lens = [(700, 1), (400, 1), (650, 1), (612, 1), (330, 1), (900, 1), (600, 9)]
+    case = Case(3, lens, 2, 3, 32, 12, kv_dtype)
+    case.table[2, : 600 // 12] = case.table[3, : 600 // 12] = case.table[6, : 600 // 12] = case.table[0, : 600 // 12]
+    case.table[4, : 300 // 12] = case.table[1, : 300 // 12]
+    sgl_ops.set_threads(threads)
+    together = case.run()
+    starts = np.concatenate([[0], np.cumsum(case.queries)])
+    table, queries, contexts, q = case.table, case.queries, case.contexts, case.q
+    for r in range(len(lens)):  # each alone: nothing to share
+        case.table, case.queries, case.contexts = (
+            np.ascontiguousarray(table[r : r + 1]),
+            queries[r : r + 1],
+            contexts[r : r + 1],
+        )
+        case.q, case.tokens = np.ascontiguousarray(q[starts[r] : starts[r + 1]]), int(queries[r])
+        np.testing.assert_array_equal(case.run(), together[starts[r] : starts[r + 1]])
+    sgl_ops.set_threads()
+
+
 def test_bad_shapes_are_refused() -> None:
     case = Case(1, [(0, 1)], 1, 1, 16, 1, "float32")
     case.heads, case.kv_heads = 3, 2

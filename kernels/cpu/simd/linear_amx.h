@@ -4,7 +4,8 @@
 //   tdpbsud: C[16 tokens][16 rows] (i32) = A[16][32 bytes, signed] . B[8][64 bytes, unsigned]        about 16 cycles
 //   then per token: load + convert, scale, multiply-add (+ multiply-add for minimums)                 about 32 cycles
 //
-// Two blocks are under way at once, so the tile unit works while the vector units scale. The sums of a block are exact integers
+// The next four blocks are under way while the last four are scaled: a stored tile is not forwarded to a load, it has to reach
+// the cache first. The sums of a block are exact integers
 // and the f32 chain is that of linear_int.h: the bits are those of the VNNI kernel, which also takes the tokens left over.
 #pragma once
 #include "linear_int.h"
@@ -46,13 +47,29 @@ SGL_INLINE void add_block(const TileCall& c, const int32_t* sums, int64_t b, con
   SGL_EACH(m, 16) acc[m] = fma(mw, splat(s[m * c.lds + b]), acc[m]);
 }
 
+#define SGL_BLOCK(C, A, B, i)                        \
+  if (b + (i) < end) {                               \
+    _tile_zero(C);                                   \
+    _tile_loadd(A, q + (b + (i)) * 32, ldq);         \
+    _tile_loadd(B, w + (b + (i)) * w_step, 64);      \
+    _tile_dpbsud(C, A, B);                           \
+    _tile_stored(C, sums[i], 64);                    \
+  }
+// Starts blocks b .. b + 3 (those below end): their sums arrive in sums[0..3].
+SGL_INLINE void tile_blocks(const int8_t* q, int64_t ldq, const uint8_t* w, int64_t w_step, int64_t b, int64_t end, int32_t (*sums)[256]) {
+  SGL_BLOCK(0, 4, 6, 0)
+  SGL_BLOCK(1, 5, 7, 1)
+  SGL_BLOCK(2, 4, 6, 2)
+  SGL_BLOCK(3, 5, 7, 3)
+}
+
 static void tile_int_amx(const TileCall& c) {
   const PackedHeader* h = c.h;
   if (c.T < 16 || h->sub != 1) return tile_int(c);
   TileConfig config;
-  for (int t = 0; t < 2; t++) config.column_bytes[t] = 64, config.rows[t] = 16;      // C
-  for (int t = 2; t < 4; t++) config.column_bytes[t] = 32, config.rows[t] = 16;      // A: tokens
-  for (int t = 4; t < 6; t++) config.column_bytes[t] = 64, config.rows[t] = 8;       // B: weights
+  for (int t = 0; t < 4; t++) config.column_bytes[t] = 64, config.rows[t] = 16;  // C
+  for (int t = 4; t < 6; t++) config.column_bytes[t] = 32, config.rows[t] = 16;  // A: tokens
+  for (int t = 6; t < 8; t++) config.column_bytes[t] = 64, config.rows[t] = 8;   // B: weights
   _tile_loadconfig(&config);
   const uint8_t* w = h->code_bits == 4 ? code_bytes(c) : c.tile;
   const int64_t w_step = h->code_bits == 4 ? 512 : h->block_bytes;
@@ -64,29 +81,11 @@ static void tile_int_amx(const TileCall& c) {
     const float* s = c.s + t * c.lds;
     vf acc[16];
     SGL_EACH(m, 16) acc[m] = vf{};
-    alignas(64) int32_t sums[2][256];
-    int64_t b = 0;
-    for (; b + 2 <= h->blocks; b += 2) {
-      _tile_zero(0);
-      _tile_loadd(2, q + b * 32, c.ldq);
-      _tile_loadd(4, w + b * w_step, 64);
-      _tile_dpbsud(0, 2, 4);
-      _tile_stored(0, sums[0], 64);
-      _tile_zero(1);
-      _tile_loadd(3, q + b * 32 + 32, c.ldq);
-      _tile_loadd(5, w + (b + 1) * w_step, 64);
-      _tile_dpbsud(1, 3, 5);
-      _tile_stored(1, sums[1], 64);
-      add_block(c, sums[0], b, d, s, use_min, acc);
-      add_block(c, sums[1], b + 1, d, s, use_min, acc);
-    }
-    for (; b < h->blocks; b++) {
-      _tile_zero(0);
-      _tile_loadd(2, q + b * 32, c.ldq);
-      _tile_loadd(4, w + b * w_step, 64);
-      _tile_dpbsud(0, 2, 4);
-      _tile_stored(0, sums[0], 64);
-      add_block(c, sums[0], b, d, s, use_min, acc);
+    alignas(64) int32_t sums[2][4][256];
+    tile_blocks(q, c.ldq, w, w_step, 0, h->blocks, sums[0]);
+    for (int64_t b = 0, turn = 0; b < h->blocks; b += 4, turn ^= 1) {
+      tile_blocks(q, c.ldq, w, w_step, b + 4, h->blocks, sums[turn ^ 1]);
+      for (int64_t i = 0; i < 4 && b + i < h->blocks; i++) add_block(c, sums[turn][i], b + i, d, s, use_min, acc);
     }
     vf rows[16][NV];
     SGL_EACH(m, 16) rows[m][0] = acc[m];

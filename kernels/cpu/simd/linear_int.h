@@ -285,7 +285,7 @@ static void quantize_row(const float* x, int64_t k, int64_t k_pad, int8_t* q, fl
     vf a = vf{};
     for (int v = 0; v < 32; v += VL) a = max(a, abs(load(p + v)));
     const float amax = maximum(a), scale = amax / 127.f, inv = amax > 1e-30f ? 127.f / amax : 0.f;
-    int32_t half[2];
+    float half[2];
     for (int hf = 0; hf < 2; hf++) {
       vi total = vi{};
       for (int v = hf * 16; v < hf * 16 + 16; v += VL) {
@@ -294,14 +294,12 @@ static void quantize_row(const float* x, int64_t k, int64_t k_pad, int8_t* q, fl
         total += n;
         *reinterpret_cast<vbu*>(q + b * 32 + v) = __builtin_convertvector(n, vb);
       }
-      int32_t t = 0;
-      for (int i = 0; i < VL; i++) t += total[i];
-      half[hf] = t;
+      half[hf] = sum(gather_i32_to_f(total));  // small integers: exact in any order
     }
     d[b] = scale;
-    s[b] = scale * float(half[0] + half[1]);
-    s[blocks + 2 * b] = scale * float(half[0]);
-    s[blocks + 2 * b + 1] = scale * float(half[1]);
+    s[b] = scale * (half[0] + half[1]);
+    s[blocks + 2 * b] = scale * half[0];
+    s[blocks + 2 * b + 1] = scale * half[1];
   }
 }
 
