@@ -12,6 +12,7 @@ from starlette.routing import Route
 from sgl_core import __version__
 from sgl_core.serve.anthropic import routes as anthropic
 from sgl_core.serve.core.service import Service
+from sgl_core.serve.embedding import routes as embedding
 from sgl_core.serve.ollama import routes as ollama
 from sgl_core.serve.responses import routes as responses
 from sgl_core.serve.responses.store import ResponseStore
@@ -43,6 +44,7 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *responses.routes(),
             *anthropic.routes(),
             *ollama.routes(),
+            *embedding.routes(),
         ],
         middleware=[
             Middleware(RequestIds),

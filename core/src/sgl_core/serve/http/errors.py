@@ -61,7 +61,7 @@ def endpoint(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except RequestError as error:
-            if error.status >= 500:
+            if error.status >= 500 and error.status != 503:  # 503 is a state, which the log tells once
                 log.warning("%s %s: %d %s", request.method, request.url.path, error.status, error.message)
             return error_response(error, route_path(request.scope))
         except ClientGone:
