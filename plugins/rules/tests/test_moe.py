@@ -7,6 +7,7 @@ import pytest
 from sgl_core.registry import Registries
 from sgl_core.testing.rule_cases import RuleCase as Case
 from sgl_rules.moe import (
+    cutlass_runner,
     expert_balance,
     expert_statistics,
     marlin_experiment,
@@ -48,8 +49,11 @@ CASES = (
     ),
     Case(runner_limits, {}, moe_runner_backend="flashinfer_trtllm", quantization="fp8"),
     Case(shared_experts_apart, {"disable_shared_experts_fusion": True}, moe_runner_backend="flashinfer_trtllm"),
-    Case(shared_experts_apart, "AssertionError", moe_runner_backend="cutlass", quantization="fp8", ep_size=2),
     Case(shared_experts_apart, {}, moe_runner_backend="triton"),
+    Case(cutlass_runner, "AssertionError", moe_runner_backend="cutlass", quantization="fp8", ep_size=2),
+    Case(cutlass_runner, {"moe_runner_backend": "cutlass"}, quantization="fp8", env={"SGLANG_CUTLASS_MOE": "1"}),
+    Case(cutlass_runner, "AssertionError", env={"SGLANG_CUTLASS_MOE": "1"}),
+    Case(cutlass_runner, {}, moe_runner_backend="cutlass", quantization="fp8"),
     Case(
         expert_balance,
         {"expert_distribution_recorder_mode": "stat", "ep_dispatch_algorithm": "dynamic"},

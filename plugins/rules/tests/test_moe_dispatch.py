@@ -35,6 +35,7 @@ CASES = (
         moe_a2a_backend="flashinfer",
         tp_size=8,
     ),
+    Case(dispatcher_ranks, {"moe_a2a_backend": "megamoe"}, env={"SGLANG_OPT_USE_DEEPGEMM_MEGA_MOE": "1"}),
     Case(dispatcher_ranks, {}, moe_a2a_backend="ascend_tp", tp_size=8),
     Case(deepep_modes, {"cuda_graph_config": without_graphs(PLAN)}, moe_a2a_backend="deepep", deepep_mode="normal"),
     Case(

@@ -30,7 +30,13 @@ _ENCODER_ROLE_ARCHITECTURES = frozenset(
         "Qwen3_5MoeForConditionalGeneration",
     }
 )
-_LANGUAGE_ONLY_ARCHITECTURES = frozenset({"MuseGlimmerForConditionalGeneration"})
+_LANGUAGE_ONLY_ARCHITECTURES = frozenset(
+    {
+        "Cosmos3EdgeForConditionalGeneration",
+        "Cosmos3ForConditionalGeneration",
+        "MuseGlimmerForConditionalGeneration",
+    }
+)
 _MEDIA_SWITCHES = (
     "encoder_only",
     "language_only",

@@ -10,7 +10,7 @@ from sgl_core.api.rules import Declaration, View, force, require, rule, suggest
 
 from .asking import fill, in_order
 from .choices.query import formats_of, names_with
-from .machine import is_gfx95, is_npu, is_sm100, is_sm120
+from .machine import is_gfx95, is_npu, is_sm100, is_sm120, switch
 
 _NVFP4_ONLINE_RUNNERS = ("flashinfer_trtllm", "flashinfer_trtllm_routed", "flashinfer_cutedsl")
 _FORMAT_CHECKED = (
@@ -105,7 +105,7 @@ def runner_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
 
 @rule(
     stage="moe",
-    reads=("moe_runner_backend", "quantization", "ep_size", "disable_shared_experts_fusion"),
+    reads=("moe_runner_backend", "disable_shared_experts_fusion"),
     writes=("disable_shared_experts_fusion",),
     after=("runner_limits",),
 )
@@ -114,8 +114,29 @@ def shared_experts_apart(view: View, facts: Facts, model: ModelInfo) -> Iterator
     runner = view.moe_runner_backend
     if runner in _UNFUSED and not view.disable_shared_experts_fusion:
         yield force("disable_shared_experts_fusion", True, f"{runner} multiplies routed experts only")
+
+
+@rule(
+    stage="moe",
+    reads=("moe_runner_backend", "quantization", "ep_size"),
+    writes=("moe_runner_backend",),
+    after=("shared_experts_apart",),
+)
+def cutlass_runner(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
+    """CUTLASS by environment switch; its FP8 form holds all experts on every rank."""
+    runner, fp8 = view.moe_runner_backend, view.quantization in ("fp8", "mxfp8")
+    if switch(facts, "SGLANG_CUTLASS_MOE"):
+        yield require(
+            fp8,
+            "SGLANG_CUTLASS_MOE asks for the FP8 runner",
+            fields=("moe_runner_backend", "quantization"),
+            kind="AssertionError",
+        )
+        if runner != "cutlass":
+            runner = "cutlass"
+            yield force("moe_runner_backend", runner, "SGLANG_CUTLASS_MOE is set")
     yield require(
-        runner != "cutlass" or view.quantization not in ("fp8", "mxfp8") or view.ep_size == 1,
+        runner != "cutlass" or not fp8 or view.ep_size == 1,
         "the CUTLASS FP8 runner holds all experts on every rank",
         fields=("moe_runner_backend", "ep_size"),
         kind="AssertionError",
@@ -243,6 +264,7 @@ RULES = in_order(
     runner_for_format,
     runner_limits,
     shared_experts_apart,
+    cutlass_runner,
     expert_balance,
     expert_statistics,
     marlin_experiment,

@@ -36,7 +36,7 @@ _FLASHINFER_RUNNERS = (
         "enforce_shared_experts_fusion",
     ),
     writes=("moe_a2a_backend", "ep_size", "disable_shared_experts_fusion", "enforce_shared_experts_fusion"),
-    after=("shared_experts_apart",),
+    after=("cutlass_runner",),
 )
 def dispatcher_ranks(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Dispatchers span the tensor-parallel group, and some decide where shared experts run."""
@@ -44,6 +44,9 @@ def dispatcher_ranks(view: View, facts: Facts, model: ModelInfo) -> Iterator[Dec
     if view.enable_waterfill and dispatcher not in ("deepep", "megamoe"):
         dispatcher = "deepep"
         yield fill(view, "moe_a2a_backend", dispatcher, "waterfill balances shared experts over deepep's ranks")
+    if switch(facts, "SGLANG_OPT_USE_DEEPGEMM_MEGA_MOE") and dispatcher != "megamoe":
+        dispatcher = "megamoe"
+        yield fill(view, "moe_a2a_backend", dispatcher, "SGLANG_OPT_USE_DEEPGEMM_MEGA_MOE is set")
     if dispatcher in names_with(view, "moe_dispatchers", "spans_group") and view.ep_size != view.tp_size:
         yield force("ep_size", view.tp_size, f"{dispatcher} exchanges tokens over the whole tensor-parallel group")
     if view.enable_waterfill:

@@ -114,6 +114,11 @@ TASKS = RuleSetSpec(
     target="sgl_rules.tasks:RULES",
     summary="What a model's task decides at last: prefix language models, embedding models",
 )
+HISPARSE = RuleSetSpec(
+    name="hisparse",
+    target="sgl_rules.hisparse:RULES",
+    summary="HiSparse: selected keys of sparse attention kept in host memory, and the kernels and caches it works with",
+)
 
 COHERE_FAMILY = RuleSetSpec(
     name="family_cohere",
