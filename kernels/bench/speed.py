@@ -67,12 +67,13 @@ def main() -> None:
     rng = np.random.default_rng(0)
 
     def report(name: str, tokens: int, seconds: tuple[float, float], extra: str) -> None:
-        print(f"{name:<22} {tokens / seconds[0]:8.1f} tok/s median, {tokens / seconds[1]:8.1f} best; {extra}")
+        print(f"{name:<26} {tokens / seconds[0]:8.1f} tok/s median, {tokens / seconds[1]:8.1f} best; {extra}")
 
-    def decode(batch: int, context: int, repeats: int) -> None:
+    def decode(batch: int, context: int, repeats: int, shared: int = 0) -> None:
         pages = -(-(context + 1) // PAGE)
         for r in range(batch):
             model.place(r, np.arange(r * pages, (r + 1) * pages))
+            model.place(r, np.arange(shared // PAGE))  # the first pages are everybody's
         model.fill([(context, [int(rng.integers(0, model.vocab))]) for _ in range(batch)])
         tape = model.tape(batch)
         tape.replay()
@@ -87,7 +88,7 @@ def main() -> None:
         )
         moved, work = (model.weight_bytes + batch * kv) / 1e9, batch * model.flops(context, True) / 1e9
         report(
-            f"decode {batch} x ctx {context}", batch, seconds,
+            f"decode {batch} x ctx {context}{' shared' if shared else ''}", batch, seconds,
             f"{moved / seconds[0]:5.1f} GB/s = {moved / seconds[0] / bandwidth:4.0%} of bandwidth, "
             f"{work / seconds[0]:5.0f} GFLOP/s = {work / seconds[0] / flops:4.0%} of FMA",
         )  # fmt: skip
@@ -117,6 +118,8 @@ def main() -> None:
     decode(1, 1500, 30)
     decode(16, 128, 15)
     decode(64, 128, 6)
+    decode(8, 1500, 6)
+    decode(8, 1500, 6, shared=1472)
     prefill(args.prefill, 5)
     prefill(34, 15)
 

@@ -103,6 +103,39 @@ SGL_INLINE void softmax_row(float* s, int lo, int hi, float softcap, float* m, f
   *l += sum(total);
 }
 
+// Where the keys of a block lie.
+template <KvType KV>
+struct KeyRows {
+  typedef typename Kv<KV>::T T;
+  const T *k[KB], *v[KB];
+  float k_scale[KB], v_scale[KB];
+
+  // Keys [kb, kb + n), n at most KB.
+  SGL_INLINE void find(const AttnCall& c, int64_t kb, int64_t n, KeyRows& r) {
+    const float k1 = KV == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = KV == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
+    for (int64_t i = 0, page = kb / c.page_size, at = kb % c.page_size; i < n; i++) {
+      const int64_t slot = int64_t(c.pages[page]) * c.page_size + at;
+      if (++at == c.page_size) at = 0, page++;
+      r.k[i] = static_cast<const T*>(c.k) + slot * c.stride_k;
+      r.v[i] = static_cast<const T*>(c.v) + slot * c.stride_v;
+      if (KV == KV_INT8 || KV == KV_F8E4M3) {
+        r.k_scale[i] = KV == KV_INT8 ? c.k_scale[slot * c.stride_scale] : k1;
+        r.v_scale[i] = KV == KV_INT8 ? c.v_scale[slot * c.stride_scale] : v1;
+      }
+    }
+    for (int64_t i = n; i < (n + 7) / 8 * 8; i++) {  // repeated keys, masked later
+      r.k[i] = r.k[0];
+      r.k_scale[i] = KV == KV_INT8 || KV == KV_F8E4M3 ? r.k_scale[0] : 1.f;
+    }
+  }
+};
+
+// Rows of one head lie apart (the other heads are between them): the hardware does not guess them in time from memory.
+template <class T>
+SGL_INLINE void prefetch_row(const T* row, int64_t n) {
+  for (int64_t b = 0; b < n * int64_t(sizeof(T)); b += 64) __builtin_prefetch(reinterpret_cast<const uint8_t*>(row) + b);
+}
+
 template <KvType KV>
 static void attend_typed(const AttnCall& c) {
   typedef typename Kv<KV>::T T;
@@ -111,31 +144,23 @@ static void attend_typed(const AttnCall& c) {
   float* raw = c.scratch;
   float* kt = raw + KB * dim_v;
   float* S = kt + KB * dim;
-  const T* k_base = static_cast<const T*>(c.k);
-  const T* v_base = static_cast<const T*>(c.v);
-  const float k1 = KV == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = KV == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
+  KeyRows<KV> blocks[2];
+  int turn = 0;
+  bool found = false;  // whether blocks[turn] was looked up while the block before it ran
   for (int64_t kb = c.key_begin; kb < c.key_end; kb += KB) {
     const int64_t nk = c.key_end - kb < KB ? c.key_end - kb : KB;
     if (kb > c.row_pos[c.rows - 1]) break;  // rows are in order of position
     if (c.window > 0 && kb + nk - 1 <= c.row_pos[0] - c.window) continue;
-    const T *k_row[KB], *v_row[KB];
-    float k_scale[KB], v_scale[KB];
-    for (int64_t i = 0, page = kb / c.page_size, at = kb % c.page_size; i < nk; i++) {
-      const int64_t slot = int64_t(c.pages[page]) * c.page_size + at;
-      if (++at == c.page_size) at = 0, page++;
-      k_row[i] = k_base + slot * c.stride_k;
-      v_row[i] = v_base + slot * c.stride_v;
-      if (kScaled) {
-        k_scale[i] = KV == KV_INT8 ? c.k_scale[slot * c.stride_scale] : k1;
-        v_scale[i] = KV == KV_INT8 ? c.v_scale[slot * c.stride_scale] : v1;
-      }
+    KeyRows<KV>& rows = blocks[turn];
+    if (!found) KeyRows<KV>::find(c, kb, nk, rows);
+    KeyRows<KV>& next = blocks[turn ^= 1];
+    const int64_t left = c.key_end - kb - KB, ahead = left < 0 ? 0 : left < KB ? left : KB;
+    KeyRows<KV>::find(c, kb + (ahead ? KB : 0), ahead, next);
+    found = ahead > 0;
+    for (int64_t i = 0; i < nk; i += 8) {
+      for (int64_t j = i; j < i + 8 && j < nk; j++) prefetch_row(rows.v[j], dim_v);
+      for (int64_t e = 0; e < dim; e += 8) transpose8<KV>(rows.k + i, rows.k_scale + i, e, kt + e * KB + i);
     }
-    for (int64_t i = nk; i < (nk + 7) / 8 * 8; i++) {  // repeated keys, masked below
-      k_row[i] = k_row[0];
-      k_scale[i] = kScaled ? k_scale[0] : 1.f;
-    }
-    for (int64_t i = 0; i < KB && i < nk; i += 8)
-      for (int64_t e = 0; e < dim; e += 8) transpose8<KV>(k_row + i, k_scale + i, e, kt + e * KB + i);
     panel<false>(kt, KB, (nk + 31) / 32 * 32, dim, c.q, dim, c.rows, S, KB);
     for (int64_t r = 0; r < c.rows; r++) {
       const int64_t pos = c.row_pos[r], first = c.window > 0 ? pos - c.window + 1 - kb : 0, last = pos + 1 - kb;
@@ -144,11 +169,12 @@ static void attend_typed(const AttnCall& c) {
     }
     for (int64_t i = 0; i < nk; i++) {
       float* to = raw + i * dim_v;
-      const T* from = v_row[i];
+      const T* from = rows.v[i];
+      if (i < ahead) prefetch_row(next.k[i], dim);
       for (int64_t e = 0; e < dim_v; e += 16)
         SGL_EACH(v, NV) {
           const vf x = Kv<KV>::wide(from + e + v * VL);
-          store(to + e + v * VL, kScaled ? x * v_scale[i] : x);
+          store(to + e + v * VL, kScaled ? x * rows.v_scale[i] : x);
         }
     }
     panel<true>(raw, dim_v, dim_v, nk, S, KB, c.rows, c.acc, dim_v);
