@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +11,15 @@ from typing import Any
 
 from sgl_core.api.worker import ProgressSink
 from sgl_core.checkpoint import ModelFiles, Tokenizer, load_tokenizer, locate
-from sgl_core.config import Resolution, ServerArgs, check_served, resolve
+from sgl_core.config import ConfigError, Resolution, ServerArgs, check_served, resolve
 from sgl_core.config.model_info import model_info_from_config
 from sgl_core.config.served import parts_of
 from sgl_core.plan import Plan, make_plan, preflight, select_platform
 from sgl_core.registry import Registries
 
 from .core.templates import choose_template
+
+log = logging.getLogger("sgl.prepare")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +66,8 @@ def prepare(
         prepared_tokenizer = load_tokenizer(files, hf_config, path=config.get("tokenizer_path"))
         source = choose_template(prepared_tokenizer, config.get("chat_template"), config.get("hf_chat_template_name"))
         found = {name: parser_for(source or "", registries[registry]) for name, registry in automatic.items()}
+        for name in (name for name, parser in found.items() if parser is None):
+            log.warning("%s auto: no installed parser's marks stand in the chat template, so nothing is parsed", name)
         config = config.replaced(**found)
     plan = make_plan(
         registries=registries,
@@ -100,10 +106,6 @@ def parser_for(template: str, registry: Any) -> str | None:
 
 def _json_object(value: Any) -> dict[str, Any]:
     """An option that holds a JSON object as text."""
-    import json
-
-    from sgl_core.config import ConfigError
-
     if not value:
         return {}
     if isinstance(value, Mapping):

@@ -20,7 +20,7 @@ _SHORT = 64
 
 
 class RequestLog:
-    """An observer of the front. Level 0: ids and counts; 1: sampling parameters too; 2: the first token ids; 3: all of them."""
+    """An observer of the front; our own probes are left out. Level 0: ids and counts; 1: sampling parameters too; 2: the first token ids; 3: all of them."""
 
     def __init__(self, level: int, as_json: bool = False) -> None:
         self._level = level
@@ -30,14 +30,18 @@ class RequestLog:
         self._write("ready", dict(capacity))
 
     def started(self, run: Run) -> None:
-        for request in dict.fromkeys(id(choice.request) for choice in run.choices):
-            first = next(choice for choice in run.choices if id(choice.request) == request)
-            self._write("received", self._received(first, run.rid))
+        seen: set[int] = set()
+        for choice in run.choices:
+            if choice.request.measured and id(choice.request) not in seen:
+                seen.add(id(choice.request))
+                self._write("received", self._received(choice, run.rid))
 
     def outputs(self, choice: Choice, new_tokens: int, now: float) -> None:
         return
 
     def finished(self, choice: Choice, event: Event | None, now: float) -> None:
+        if not choice.request.measured:
+            return
         how = "aborted"
         if isinstance(event, Finished):
             how = event.reason

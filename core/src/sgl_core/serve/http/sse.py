@@ -57,6 +57,7 @@ class EventStream(Response):
         finally:
             watcher.cancel()
             self._run.abort()
+            self._run.wake()  # lets a wait for the first batch end where this task was cancelled in it
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, watcher: asyncio.Task[None]) -> None:
         batches = self._run.batches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,12 @@ async def translate(body: EmbeddingRequest, service: Service) -> list[TextReques
     if body.dimensions is not None:
         check_integer(body.dimensions, "dimensions", 1)
     sampling = sampling_params({"max_new_tokens": 0}, card)
+    rid = body.rid or f"embd-{uuid.uuid4().hex}"
     requests = []
     for prompt in prompts:
         encoded = await service.encoder.prompt(prompt, "input")
         fit_context(sampling, len(encoded.ids), card, param="input", limit_param="input")
-        requests.append(TextRequest(input_ids=encoded.ids, sampling=sampling, embed=True, rid=body.rid))
+        requests.append(TextRequest(input_ids=encoded.ids, sampling=sampling, embed=True, rid=rid))
     return requests
 
 
