@@ -58,7 +58,7 @@ def test_list_for_people_and_by_registry(acme: Path, capsys: pytest.CaptureFixtu
     page = printed(capsys, "list", "--registry", "attention")
     assert "acme_attn" in page
     assert "acme 1.0" in page
-    assert "serve" not in page
+    assert "commands" not in page
     assert "did you mean attention" in printed(capsys, "list", "--registry", "atention", status=1)
     assert "did you mean acme" in printed(capsys, "list", "--dist", "acmee", status=1)
 

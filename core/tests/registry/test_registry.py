@@ -221,3 +221,20 @@ def test_adding_by_program(registries: Registries) -> None:
 def test_two_registries_share_nothing(site: Path, registries: Registries) -> None:
     registries.attention.add(AttentionSpec(name="mine"))
     assert "mine" not in Registries.discover(path=[str(site)]).attention
+
+
+def test_a_choice_that_is_only_announced_gives_way_to_one_that_serves(site: Path, registries: Registries) -> None:
+    specs = "from sgl_core.api import AttentionSpec\nLATER = AttentionSpec(name='later', target='acme.heavy:Backend')\n"
+    fake_dist(site, "vendor", "3.0", {"attention": {"later": "vendor_specs:LATER"}}, {"vendor_specs.py": specs})
+    registries = Registries.discover(path=[str(site)])
+    registries.check()
+    assert registries.attention.owner("later").name == "vendor"
+    assert registries.attention.load("later").__name__ == "Backend"
+    with pytest.raises(DuplicateNames, match=r"embedded and vendor 3\.0"):
+        registries.attention.add(AttentionSpec(name="later"))
+
+
+def test_a_program_may_serve_what_is_only_announced(registries: Registries) -> None:
+    registries.attention.add(AttentionSpec(name="later", target="acme.heavy:Backend"))
+    assert registries.attention.owner("later").name == "embedded"
+    assert [spec.name for spec in registries.attention.specs()].count("later") == 1

@@ -83,7 +83,7 @@ class Registry(Generic[S]):
 
     def conflicts(self) -> list[DuplicateNames]:
         """An error for each name that several distributions claim and ``prefer`` does not decide."""
-        return [self._conflict(name) for name in self.names() if len(self._claims(name)) > 1]
+        return [self._conflict(name) for name in self.names() if len(self._contenders(name)) > 1]
 
     def owner(self, name: str) -> Dist:
         """The distribution that offers a name or alias. Raises as :meth:`spec` does, but imports only for an alias."""
@@ -103,7 +103,7 @@ class Registry(Generic[S]):
         """The specs of all entries that have one, by name; those that fail are in :meth:`broken`."""
         found = []
         for name in self.names():
-            claims = self._claims(name)
+            claims = self._contenders(name)
             if len(claims) == 1:
                 try:
                     found.append(self._spec_of(claims[0]))
@@ -215,7 +215,7 @@ class Registry(Generic[S]):
         """Add an entry by program. Raises DuplicateNames when the name is taken, LoadFailed for a spec of another class."""
         offer = Offer(spec.name, Dist(dist, version), value="(added by program)", added=True, spec=spec)
         offer.spec = self._check(offer, spec)
-        taken = self._claims(spec.name)
+        taken = [held for held in self._contenders(spec.name) if not (spec.available and self._only_announced(held))]
         if taken:
             raise self._conflict(spec.name, [*taken, offer])
         self._offers.setdefault(spec.name, []).append(offer)
@@ -243,9 +243,23 @@ class Registry(Generic[S]):
             return [offer for offer in claims if offer.dist.name == wanted] or claims
         return claims
 
+    def _contenders(self, name: str) -> list[Offer]:
+        """The claims that count. A choice that is only announced gives way to a package that serves it."""
+        claims = self._claims(name)
+        if len(claims) < 2:
+            return claims
+        serving = [offer for offer in claims if not self._only_announced(offer)]
+        return serving or claims
+
+    def _only_announced(self, offer: Offer) -> bool:
+        try:
+            return not self._spec_of(offer).available
+        except RegistryError:
+            return False
+
     def _find(self, name: str) -> Offer | None:
         """The offer for a name, or for an alias when no entry has that name; raises DuplicateNames."""
-        claims = self._claims(name)
+        claims = self._contenders(name)
         if len(claims) > 1:
             raise self._conflict(name, claims)
         if claims:
@@ -253,7 +267,7 @@ class Registry(Generic[S]):
         owners = []
         for spec in self.specs():
             if name in spec.aliases or name in spec.deprecated_aliases:
-                owners.append(self._claims(spec.name)[0])
+                owners.append(self._contenders(spec.name)[0])
         if len(owners) > 1:
             raise self._conflict(name, owners)
         return owners[0] if owners else None
@@ -327,8 +341,9 @@ class Registry(Generic[S]):
         )
 
     def _conflict(self, name: str, claims: list[Offer] | None = None) -> DuplicateNames:
-        dists = sorted(str(offer.dist) for offer in (self._claims(name) if claims is None else claims))
-        names = sorted(offer.dist.name for offer in (self._claims(name) if claims is None else claims))
+        claims = self._contenders(name) if claims is None else claims
+        dists = sorted(str(offer.dist) for offer in claims)
+        names = sorted(offer.dist.name for offer in claims)
         return DuplicateNames(
             f"{self.info.name} {name!r} is claimed by {' and '.join(dists)}; uninstall one of them, "
             f"or decide with --prefer {self.info.name}.{name}={names[0]} (or SGL_PREFER)",

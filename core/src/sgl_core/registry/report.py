@@ -86,7 +86,7 @@ def _row(registry: Registry[Any], offer: Offer) -> dict[str, Any]:
         status = registry.status(offer.name)
         state, why = status.state, status.why
         if state != "conflict" and registry.owner(offer.name) != offer.dist:
-            state, why = "passed over", f"--prefer gives the name to {registry.owner(offer.name)}"
+            state, why = "passed over", f"{registry.owner(offer.name)} has the name"
     spec = offer.spec
     return {
         "registry": registry.info.name,
