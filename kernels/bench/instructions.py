@@ -22,6 +22,7 @@ CALLS = 3
 def product(fmt: str, block: int, size: int, tokens: int) -> None:
     """CALLS products of a 576 x 576 weight."""
     import numpy as np
+
     from sgl_ops import linear
 
     rng = np.random.default_rng(0)
@@ -34,6 +35,7 @@ def product(fmt: str, block: int, size: int, tokens: int) -> None:
 def attend(queries: int, context: int) -> None:
     """CALLS attentions of 9 heads over 3, bf16 cache."""
     import numpy as np
+
     from sgl_ops import attention
 
     cache = np.full((context + queries) * 3 * 64, 0x3D3D, np.uint16)
@@ -47,24 +49,23 @@ def attend(queries: int, context: int) -> None:
 
 
 CASES = {
-    "q4_1 576x576 T=1": ("sgl_linear", lambda: product("Q4_1", 32, 20, 1)),
-    "q4_1 576x576 T=48": ("sgl_linear", lambda: product("Q4_1", 32, 20, 48)),
-    "q8_0 576x576 T=1": ("sgl_linear", lambda: product("Q8_0", 32, 34, 1)),
-    "q8_0 576x576 T=48": ("sgl_linear", lambda: product("Q8_0", 32, 34, 48)),
-    "attention 1 query, 512 keys": ("sgl_attention", lambda: attend(1, 511)),
-    "attention 64 queries, 256 keys before": ("sgl_attention", lambda: attend(64, 256)),
+    "q4_1 576x576 T=1": lambda: product("Q4_1", 32, 20, 1),
+    "q4_1 576x576 T=48": lambda: product("Q4_1", 32, 20, 48),
+    "q8_0 576x576 T=1": lambda: product("Q8_0", 32, 34, 1),
+    "q8_0 576x576 T=48": lambda: product("Q8_0", 32, 34, 48),
+    "attention 1 query, 512 keys": lambda: attend(1, 511),
+    "attention 64 queries, 256 keys before": lambda: attend(64, 256),
 }
 
 
 def count(name: str) -> int:
     """Instructions of one call of a case."""
-    function, _ = CASES[name]
     with tempfile.TemporaryDirectory() as folder:
         command = [
             "valgrind",
             "--tool=callgrind",
             f"--callgrind-out-file={folder}/out",
-            f"--toggle-collect={function}",
+            "--toggle-collect=*op_entry*",
             sys.executable,
             __file__,
             "--case",
@@ -80,7 +81,7 @@ def count(name: str) -> int:
 
 def main() -> None:
     if "--case" in sys.argv:
-        CASES[sys.argv[-1]][1]()
+        CASES[sys.argv[-1]]()
         return
     kept: dict[str, int] = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
     fresh, grown = {}, []
