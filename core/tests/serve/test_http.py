@@ -28,7 +28,8 @@ async def test_every_route_but_health_asks_for_a_key(serve) -> None:
             method = "POST" if "POST" in route.methods else "GET"
             response = await api.client.request(method, route.path.replace("{name:path}", "tiny"))
             assert response.status_code == 401, route.path
-            assert response.json()["error"]["type"] == "authentication_error"
+            if not route.path.startswith("/api/"):  # Ollama's errors are a text only
+                assert response.json()["error"]["type"] == "authentication_error"
         for key in ("one", "two", "boss"):
             assert (await api.client.get("/v1/models", headers=bearer(key))).status_code == 200
         assert (await api.client.get("/v1/models", headers={"x-api-key": "one"})).status_code == 200

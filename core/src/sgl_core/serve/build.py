@@ -63,6 +63,7 @@ def build_service(
         metrics=metrics,
         incremental=bool(config.get("incremental_streaming_output")),
         info=server_info(prepared),
+        find_parser=lambda slot, name: prepared.registries[slot].load(name),
     )
 
 

@@ -11,6 +11,7 @@ from sgl_core.serve.openai import chat
 from sgl_core.serve.openai.chat import Chat
 from sgl_core.serve.openai.chat_protocol import ChatRequest, check_messages, check_tools, wanted_tool
 from sgl_core.serve.renaming import renamed
+from sgl_core.serve.thinking import thinking_variables
 
 from .blocks import messages_of
 from .protocol import (
@@ -28,7 +29,7 @@ from .protocol import (
 async def translate(body: MessagesRequest, service: Service) -> Chat:
     """Check everything, render and tokenize. Raises RequestError under this API's field names."""
     fields = {name: value for name in SAMPLING if (value := getattr(body, name)) is not None}
-    fields |= _prompt(body)
+    fields |= _prompt(body, service)
     fields |= {
         "max_tokens": body.max_tokens,
         "stop": body.stop_sequences,
@@ -45,7 +46,7 @@ async def translate(body: MessagesRequest, service: Service) -> Chat:
 async def count(body: CountTokensRequest, service: Service) -> int:
     """The tokens of the prompt, as :func:`translate` would make it."""
     with renamed(NAMES):
-        request = parse_model(_prompt(body), ChatRequest)
+        request = parse_model(_prompt(body, service), ChatRequest)
         check_messages(request.messages)
         tools = check_tools(request.tools)
         wanted = wanted_tool(request.tool_choice, tools)
@@ -53,14 +54,12 @@ async def count(body: CountTokensRequest, service: Service) -> int:
     return len(prompt.ids)
 
 
-def _prompt(body: CountTokensRequest) -> dict[str, Any]:
+def _prompt(body: CountTokensRequest, service: Service) -> dict[str, Any]:
     """The chat fields from which the prompt is made."""
     check_fields(body)
     variables = dict(getattr(body, "chat_template_kwargs", None) or {})
-    # Thinking is off unless it is asked for. Templates name the switch differently; those without one read neither.
     thinking = (body.thinking or {}).get("type") in ("enabled", "adaptive")
-    variables.setdefault("enable_thinking", thinking)
-    variables.setdefault("thinking", thinking)
+    variables = thinking_variables(service, thinking) | variables  # off unless it is asked for
     messages = messages_of(body.messages, body.system)
     return {
         "messages": messages,

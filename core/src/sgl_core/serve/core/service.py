@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,8 @@ class Service:
     incremental: bool = False
     """Whether native streams carry only what is new (else all the text so far)."""
     info: Mapping[str, Any] = field(default_factory=dict)
+    find_parser: Callable[[str, str], Any] | None = None
+    """Loads a parser: (``tool_parsers`` or ``reasoning_parsers``, name). Raises RegistryError. None: the configured ones only."""
 
     @property
     def card(self) -> ModelCard:

@@ -13,6 +13,8 @@ from sgl_core import __version__
 from sgl_core.serve.anthropic import routes as anthropic
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.embedding import routes as embedding
+from sgl_core.serve.native import control_routes, parse_routes, session_routes
+from sgl_core.serve.native.sessions import Sessions
 from sgl_core.serve.ollama import routes as ollama
 from sgl_core.serve.responses import routes as responses
 from sgl_core.serve.responses.store import ResponseStore
@@ -45,6 +47,9 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *anthropic.routes(),
             *ollama.routes(),
             *embedding.routes(),
+            *parse_routes.routes(),
+            *session_routes.routes(),
+            *control_routes.routes(),
         ],
         middleware=[
             Middleware(RequestIds),
@@ -56,4 +61,5 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
     app.state.service = service
     app.state.settings = settings
     app.state.responses = ResponseStore()
+    app.state.sessions = Sessions()
     return app

@@ -16,6 +16,7 @@ from sgl_core.serve.openai.chat_protocol import ChatRequest
 from sgl_core.serve.openai.completion_protocol import CompletionRequest
 from sgl_core.serve.openai.completions import Completion
 from sgl_core.serve.renaming import renamed
+from sgl_core.serve.thinking import thinking_variables
 
 from .protocol import NAMES, Answering, ChatBody, GenerateBody, response_format, sampling
 
@@ -71,7 +72,7 @@ async def _chat(
     if body.logprobs:
         fields |= {"logprobs": True, "top_logprobs": body.top_logprobs or 0}
     if body.think is not None:
-        fields |= _thinking(body.think)
+        fields |= _thinking(body.think, service)
     with renamed({**NAMES, "messages": source}):
         return await chat.translate(parse_model(fields, ChatRequest), service)
 
@@ -84,12 +85,12 @@ def _shared(body: Answering) -> dict[str, Any]:
     }
 
 
-def _thinking(think: bool | str) -> dict[str, Any]:
+def _thinking(think: bool | str, service: Service) -> dict[str, Any]:
     if isinstance(think, str):
         if think not in EFFORTS:
             raise refuse("think", f"must be true, false, {', '.join(EFFORTS)}, not {shown(think)}")
         return {"reasoning_effort": think}
-    return {"chat_template_kwargs": {"enable_thinking": think, "thinking": think}}
+    return {"chat_template_kwargs": thinking_variables(service, think)}
 
 
 def _message(message: Mapping[str, Any], row: int) -> dict[str, Any]:

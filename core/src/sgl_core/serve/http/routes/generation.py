@@ -12,6 +12,8 @@ from sgl_core.serve.http.errors import endpoint, json_response
 from sgl_core.serve.http.sse import EventStream, whole_answer
 from sgl_core.serve.native import generate
 from sgl_core.serve.native.protocol import GenerateRequest
+from sgl_core.serve.native.session_routes import generate_in_session
+from sgl_core.serve.native.sessions import session_params
 from sgl_core.serve.openai import chat, chat_answer, completions, embeddings
 from sgl_core.serve.openai.chat_protocol import ChatRequest
 from sgl_core.serve.openai.completion_protocol import CompletionRequest
@@ -51,6 +53,9 @@ async def text_completions(request: Request) -> Response:
 async def native_generate(request: Request) -> Response:
     body = await read_model(request, GenerateRequest)
     service = ready_service(request)
+    session = session_params(body)
+    if session is not None:
+        return await generate_in_session(request, body, session)
     job = await generate.translate(body, service)
     run = service.front.submit(job.requests)
     if body.stream:
