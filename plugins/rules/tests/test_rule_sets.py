@@ -86,3 +86,8 @@ def test_deepseek_on_b200_resolves_in_five_milliseconds_without_torch() -> None:
     measured = json.loads(out.stdout)
     assert measured["heavy"] == []
     assert measured["best"] < 0.005, measured
+
+
+def test_no_choice_is_offered_by_two_packages(registries: Registries) -> None:
+    """A package that serves a choice takes its entry over from this one."""
+    assert [str(conflict) for registry in registries for conflict in registry.conflicts()] == []

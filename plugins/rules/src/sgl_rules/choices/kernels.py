@@ -33,6 +33,7 @@ BF16_GEMV = _known("gemv", "matrix-vector kernels for few rows", "cuda")
 SAMPLING_FLASHINFER = _known("flashinfer", "sampling without sorting", "cuda")
 SAMPLING_ASCEND = _known("ascend", "kernels for Ascend NPUs", "npu")
 
+MM_SDPA = _known("sdpa", "the framework's attention")
 MM_FA3 = _known("fa3", "FlashAttention 3", "cuda")
 MM_FA4 = _known("fa4", "FlashAttention 4", "cuda")
 MM_TRITON = _known("triton_attn", "portable kernels", "cuda", "rocm", "xpu")
