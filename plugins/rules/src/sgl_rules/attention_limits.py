@@ -7,29 +7,31 @@ from collections.abc import Iterator
 from sgl_core.api.facts import Facts
 from sgl_core.api.model_info import ModelInfo
 from sgl_core.api.rules import Declaration, View, force, require, rule, suggest
+from sgl_core.api.specs import AttentionSpec
 
 from .asking import any_phase, fill, in_order, main_or_decode, phase_backends, uses_mla
-from .choices.query import pages_of
+from .choices.query import attention_spec
 from .graph_plan import plan_of, without_graphs
 from .machine import is_blackwell, is_sm90, is_sm100, is_sm120
 
-_SNAPPING = (
-    # (backend, where naming it counts); a later row sees what an earlier one chose
-    ("flashmla", "main_or_decode"),
-    ("cutlass_mla", "main_or_decode"),
-    ("trtllm_mla", "main_or_decode"),
-    ("tokenspeed_mla", "main_or_decode"),
-    ("cutedsl_mla", "any"),
-    ("trtllm_mha", "any_or_draft"),
-    ("hpc_ops", "any"),
-)
+_FIRST = ("flashmla", "cutlass_mla", "trtllm_mla", "tokenspeed_mla", "cutedsl_mla", "trtllm_mha", "hpc_ops")
+"""The order in which page sizes are settled where two backends are named; others follow by name."""
+
+_STRICT = ("trtllm_mla", "tokenspeed_mla", "cutedsl_mla")
+"""Backends that fail at run time, not at load, where their machine or cache dtype is wrong."""
 
 
-def _named(view: View, backend: str, where: str) -> bool:
-    if where == "main_or_decode":
-        return main_or_decode(view, backend)
-    draft = where == "any_or_draft" and view.speculative_draft_attention_backend == backend
-    return draft or any_phase(view, backend)
+def _paged(view: View) -> list[AttentionSpec]:
+    """The named backends that read pages of certain sizes; some bind the size only where they decode."""
+    decode = {view.attention_backend, view.decode_attention_backend}
+    prefill = {view.prefill_attention_backend, view.speculative_draft_attention_backend}
+    specs = [attention_spec(view, name) for name in decode | prefill]
+    bound = [
+        spec
+        for spec in specs
+        if spec is not None and spec.page_sizes and (spec.name in decode or "decode_pages" not in spec.flags)
+    ]
+    return sorted(bound, key=lambda spec: (_FIRST.index(spec.name) if spec.name in _FIRST else len(_FIRST), spec.name))
 
 
 @rule(
@@ -46,15 +48,12 @@ def _named(view: View, backend: str, where: str) -> bool:
 )
 def kernel_pages(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Kernels that read pages of certain sizes get the nearest of theirs."""
-    page, by = view.page_size, ""
-    for backend, where in _SNAPPING:
-        if _named(view, backend, where):
-            allowed, preferred = pages_of(view, backend)
-            if allowed and page not in allowed:
-                page, by = preferred, backend
-    if by and page != view.page_size:
-        allowed = pages_of(view, by)[0]
-        yield fill(view, "page_size", page, f"{by} reads pages of {', '.join(map(str, allowed))} tokens")
+    page, by = view.page_size, None
+    for spec in _paged(view):
+        if page not in spec.page_sizes:
+            page, by = spec.preferred_page_size or spec.page_sizes[0], spec
+    if by is not None and page != view.page_size:
+        yield fill(view, "page_size", page, f"{by.name} reads pages of {', '.join(map(str, by.page_sizes))} tokens")
 
 
 @rule(
@@ -64,31 +63,33 @@ def kernel_pages(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declara
     after=("kernel_pages",),
 )
 def latent_kernel_limits(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
-    """Latent-attention kernels of Blackwell: where they run and which cache dtypes they read."""
+    """Latent-attention kernels of Blackwell: phases, machines and the cache dtypes they read."""
     dtype = view.kv_cache_dtype
-    fields = ("attention_backend", "decode_attention_backend", "kv_cache_dtype")
-    for backend, dtypes in (
-        ("trtllm_mla", ("fp8_e4m3", "fp4_e2m1", "bf16", "auto")),
-        ("tokenspeed_mla", ("fp8_e4m3",)),
-    ):
-        if main_or_decode(view, backend):
-            yield require(is_blackwell(facts), f"{backend} is written for Blackwell", fields=fields[:2])
-            yield require(dtype in dtypes, f"{backend} reads pages of {', '.join(dtypes)}", fields=fields)
-    if not any_phase(view, "cutedsl_mla"):
-        return
-    yield require(
-        view.prefill_attention_backend != "cutedsl_mla",
-        "cutedsl_mla is a decode kernel",
-        fix="leave --prefill-attention-backend away",
-        fields=("prefill_attention_backend",),
-        kind="AssertionError",
-    )
-    yield require(is_sm100(facts), "cutedsl_mla is written for SM100", fields=fields[:2])
-    yield require(
-        dtype in ("fp8_e4m3", "bf16", "bfloat16", "auto"), "cutedsl_mla reads FP8 or bfloat16 pages", fields=fields
-    )
-    if view.prefill_attention_backend is None:
-        yield suggest("prefill_attention_backend", "trtllm_mla", "cutedsl_mla decodes only")
+    for name in _STRICT:
+        spec = attention_spec(view, name)
+        decodes_only = spec is not None and "prefill" not in spec.phases
+        if spec is None or not (any_phase(view, name) if decodes_only else main_or_decode(view, name)):
+            continue
+        yield require(
+            not decodes_only or view.prefill_attention_backend != name,
+            f"{name} is a decode kernel",
+            fix="leave --prefill-attention-backend away",
+            fields=("prefill_attention_backend",),
+            kind="AssertionError",
+        )
+        lowest, highest = spec.arch or (0, 999)
+        yield require(
+            is_blackwell(facts) and lowest <= facts.arch <= highest,
+            f"{name} is written for Blackwell GPUs from SM{lowest} to SM{highest}",
+            fields=("attention_backend", "decode_attention_backend"),
+        )
+        yield require(
+            dtype in spec.kv_dtypes,
+            f"{name} reads pages of {', '.join(sorted(spec.kv_dtypes))}",
+            fields=("attention_backend", "decode_attention_backend", "kv_cache_dtype"),
+        )
+        if decodes_only and view.prefill_attention_backend is None:
+            yield suggest("prefill_attention_backend", "trtllm_mla", f"{name} decodes only")
 
 
 @rule(

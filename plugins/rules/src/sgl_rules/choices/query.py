@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sgl_core.api.rules import View
+from sgl_core.api.specs import AttentionSpec
 
 
 def names_with(view: View, registry: str, flag: str) -> tuple[str, ...]:
@@ -11,13 +12,10 @@ def names_with(view: View, registry: str, flag: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in found.names() if flag in found.spec(name).flags))
 
 
-def pages_of(view: View, backend: str) -> tuple[tuple[int, ...], int | None]:
-    """(page sizes that an attention backend reads, the one it prefers); no sizes where any will do."""
+def attention_spec(view: View, backend: str | None) -> AttentionSpec | None:
+    """What an attention backend states about itself; None for one that no installed package knows."""
     found = view.choices("attention")
-    if backend not in found:
-        return (), None
-    spec = found.spec(backend)
-    return spec.page_sizes, spec.preferred_page_size
+    return found.spec(backend) if backend is not None and backend in found else None
 
 
 def formats_of(view: View, runner: str) -> frozenset[str]:
