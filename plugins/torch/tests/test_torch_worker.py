@@ -16,6 +16,8 @@ from sgl_core.api.sampling import LogprobOptions, SamplingParams
 from sgl_core.api.worker import NewRequest, StepBatch
 from sgl_core.config.model_info import model_info_from_config
 from sgl_torch.exactness import ask_for_strict_matmul
+from sgl_torch.forward_batch import ForwardBatch
+from sgl_torch.model_runner import ModelRunner
 from sgl_torch.settings import RuntimeSettings
 from sgl_torch.testing import Driver, Sequence, tiny_models
 from sgl_torch.worker import TorchWorker
@@ -241,6 +243,47 @@ class TestControl:
     def test_an_operation_it_lacks_is_a_key_error(self, worker: TorchWorker) -> None:
         with pytest.raises(KeyError, match="release_memory"):
             worker.control("release_memory", {})
+
+
+def test_a_graph_runner_replays_what_it_covers(oracle: tuple[Path, Any], registries: Any) -> None:
+    made: list[CountingGraph] = []
+
+    def make(runner: ModelRunner) -> CountingGraph:
+        made.append(CountingGraph(runner))
+        return made[0]
+
+    info = model_info_from_config(json.loads((oracle[0] / "config.json").read_text()), str(oracle[0]))
+    settings = RuntimeSettings(max_total_tokens=1024, max_requests=8, page_size=4)
+    worker = TorchWorker(info, settings, registries, graph_runner=make)
+    assert "graph: 1 size" in worker.load(lambda what, done, total: None).notes
+    driver = Driver(worker.runner)
+    a = driver.start(PROMPT)
+    first = worker.submit(driver.batch([(a, 7)], [request(a)])).result().tokens[0]
+    a.tokens.append(int(first))
+    second = worker.submit(driver.batch([(a, 1)])).result().tokens[0]
+    worker.close()
+    assert (made[0].captured, made[0].replayed) == (True, 1)
+    assert second == want(oracle[1], [*PROMPT, int(first)])[-1].argmax()
+
+
+class CountingGraph:
+    """Covers decode batches of one row, and runs them as the runner would."""
+
+    notes: tuple[str, ...] = ("graph: 1 size",)
+
+    def __init__(self, runner: ModelRunner) -> None:
+        self.runner, self.captured, self.replayed = runner, False, 0
+
+    def capture(self, progress: Any) -> None:
+        self.captured = True
+
+    def covers(self, batch: ForwardBatch) -> bool:
+        return batch.decode and len(batch.query_lens) == 1
+
+    def run(self, batch: ForwardBatch) -> torch.Tensor:
+        self.replayed += 1
+        batch.attention_plan = self.runner.attention.plan(batch)
+        return self.runner.model(batch)
 
 
 def test_dummy_weights_need_no_files(oracle: tuple[Path, Any], registries: Any, tmp_path: Path) -> None:

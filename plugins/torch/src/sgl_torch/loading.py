@@ -73,7 +73,7 @@ def load(
         fill(model, weights, progress)
         weight_bytes = max(weights_size(model), before - available_memory())
         pool, pages, kv_note = _kv_pool(model, settings, context_length, dtype, device, weight_bytes)
-        attention = _attention(pool, settings, context_length, dtype, device, registries)
+        attention = _attention(pool, settings, context_length, op_context, registries)
     runner = ModelRunner(
         model=model,
         ops=ops,
@@ -204,8 +204,7 @@ def _attention(
     pool: KVPool,
     settings: RuntimeSettings,
     context_length: int,
-    dtype: torch.dtype,
-    device: torch.device,
+    op_context: OpContext,
     registries: Registries,
 ) -> Any:
     name = settings.attention_backend
@@ -216,12 +215,13 @@ def _attention(
         AttentionContext(
             pool=pool,
             page_size=settings.page_size,
-            dtype=dtype,
-            device=device,
+            dtype=op_context.dtype,
+            device=op_context.device,
             context_length=context_length,
             threads=settings.threads,
             features=settings.features,
             options=options,
+            shared=op_context.shared,
         )
     )
 

@@ -27,6 +27,8 @@ class AttentionContext:
     threads: int = 1
     features: frozenset[str] = frozenset()
     options: Mapping[str, Any] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict)
+    """``OpContext.shared`` of the same model."""
 
 
 class AttentionBackend(Protocol):
@@ -50,5 +52,5 @@ class AttentionBackend(Protocol):
         ...
 
     def forward_qkv(self, qkv: torch.Tensor, layer: Attention, batch: ForwardBatch) -> torch.Tensor:
-        """``qkv`` [T, (heads + 2 kv_heads) * head_dim] to [T, heads * head_dim]."""
+        """``qkv`` [T, (heads + 2 kv_heads) * head_dim], which may be overwritten, to [T, heads * head_dim]."""
         ...

@@ -76,18 +76,22 @@ def frequencies(params: RopeParameters, context_length: int) -> tuple[torch.Tens
     return compute(params, context_length)
 
 
-def plain_frequencies(params: RopeParameters, theta: float | None = None) -> torch.Tensor:
+def plain_frequencies(params: RopeParameters) -> torch.Tensor:
     """``theta^(-2i/d)``."""
     exponents = torch.arange(0, params.rotary_dim, 2, dtype=torch.int64).float() / params.rotary_dim
-    return 1.0 / ((params.theta if theta is None else theta) ** exponents)
+    return 1.0 / (params.theta**exponents)
 
 
-def dynamic_frequencies(params: RopeParameters, length: int) -> torch.Tensor:
-    """Dynamic NTK for a sequence of ``length`` tokens: plain up to max_position, then a base that grows with the length."""
+def dynamic_frequencies(params: RopeParameters, lengths: torch.Tensor) -> torch.Tensor:
+    """Dynamic NTK for sequences of ``lengths`` [N] tokens: plain up to max_position, then a base that grows with the length.
+
+    Returns [N, rotary_dim / 2].
+    """
     factor, dim = params.number("factor"), params.rotary_dim
-    length = max(length, params.max_position)
-    grown = params.theta * ((factor * length / params.max_position) - (factor - 1)) ** (dim / (dim - 2))
-    return plain_frequencies(params, grown)
+    lengths = lengths.clamp_min(params.max_position)
+    grown = params.theta * ((factor * lengths / params.max_position) - (factor - 1)) ** (dim / (dim - 2))
+    exponents = torch.arange(0, dim, 2, dtype=torch.int64).float() / dim
+    return 1.0 / grown.unsqueeze(1) ** exponents
 
 
 def _default(params: RopeParameters, context_length: int) -> tuple[torch.Tensor, float]:

@@ -30,8 +30,8 @@ def rope_table(params: RopeParameters, context_length: int) -> torch.Tensor:
     """[context_length, rotary_dim] fp32."""
     inverse, factor = frequencies(params, context_length)
     positions = torch.arange(context_length, dtype=torch.float32)
-    angles = torch.outer(positions, inverse)
     if params.kind == "dynamic":
-        for position in range(params.max_position, context_length):
-            angles[position] = position * dynamic_frequencies(params, position + 1)
+        angles = positions.unsqueeze(1) * dynamic_frequencies(params, positions + 1)
+    else:
+        angles = torch.outer(positions, inverse)
     return torch.cat((angles.cos() * factor, angles.sin() * factor), dim=-1)

@@ -7,7 +7,7 @@ the work of a step. Ops may return a new tensor or one of their own arena; they 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -28,6 +28,9 @@ class OpContext:
     threads: int = 1
     features: frozenset[str] = frozenset()
     """``Facts.features``: instruction sets and the like."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What the ops and the attention backend of one library share for one loaded model, by the library's name: a thread pool,
+    the arena that results lie in while a tape records."""
 
 
 class QuantizedPart(Protocol):
@@ -88,7 +91,7 @@ class RmsNormOp(Protocol):
 
 
 class AddRmsNormOp(Protocol):
-    """``residual' = residual + x`` and ``rms_norm(residual')``; returns (normed, residual')."""
+    """``residual' = residual + x`` and ``rms_norm(residual')``; returns (normed, residual'). May write into ``residual``."""
 
     def __call__(
         self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
