@@ -198,10 +198,11 @@ void pack_tile(const PackedHeader& h, const Format& f, const Source& s, int64_t 
       Block o;
       f.read(s, first + r, b, o);
       uint8_t* p = tile + b * h.block_bytes;
-      for (int i = 0; i < 32; i++) {
-        const int g = i / 4;
-        if (h.code_bits == 4) p[(g & 3) * 64 + r * 4 + i % 4] |= uint8_t(o.q[i] << (g >= 4 ? 4 : 0));
-        else p[g * 64 + r * 4 + i % 4] = o.q[i];
+      // A lane of four inputs is one 32-bit store.
+      for (int g = 0; g < (h.code_bits == 4 ? 4 : 8); g++) {
+        uint32_t lane = read32(o.q + 4 * g);
+        if (h.code_bits == 4) lane |= read32(o.q + 16 + 4 * g) << 4;
+        memcpy(p + g * 64 + r * 4, &lane, 4);
       }
       put_scales(tile + h.d_off + (b >> h.gshift) * h.d_stride, int(r), h.sub, h.scale_f32, o.d);
       if (h.has_min) put_scales(tile + h.m_off + (b >> h.gshift) * h.m_stride, int(r), h.sub, h.scale_f32, o.m);
