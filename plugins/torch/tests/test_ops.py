@@ -162,6 +162,14 @@ class TestLinearLayers:
         assert torch.allclose(layer(x), torch.cat(parts, -1), atol=1e-6)
         assert all(torch.equal(slots[name].read(), tensors[name]) for name in slots)
 
+    def test_parts_of_a_load_that_failed_are_forgotten(self) -> None:
+        layer = QKVLinear(6, 2, 1, 4, layer_context(), prefix="a.qkv_proj")
+        dict(layer.weight_slots("a.qkv_proj"))["a.v_proj.weight"].load(torch.full((4, 6), 9.0))
+        slots = dict(layer.weight_slots("a.qkv_proj"))
+        for name in ("a.q_proj.weight", "a.k_proj.weight", "a.v_proj.weight"):
+            slots[name].load(torch.ones(*(slots[name].shape or ())))
+        assert torch.equal(slots["a.v_proj.weight"].read(), torch.ones(4, 6))
+
     def test_parts_must_make_the_whole(self) -> None:
         with pytest.raises(ValueError, match=r"b\.x: parts of \(3, 4\) rows do not make 8"):
             Linear(2, 8, layer_context(), prefix="b.x", parts={"p": 3, "q": 4})

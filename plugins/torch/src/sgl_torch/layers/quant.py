@@ -53,6 +53,8 @@ class PackedMethod:
         self.bias: torch.Tensor | None = None
 
     def slots(self, layer: Linear, part: int) -> Iterator[tuple[str, WeightSlot]]:
+        self._pending.pop(part, None)  # what a load that failed half-way left behind
+        self._biases.pop(part, None)
         start = sum(layer.part_sizes[:part])
         rows = slice(start, start + layer.part_sizes[part])
         yield (
