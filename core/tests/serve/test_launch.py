@@ -89,7 +89,16 @@ def alive(pids: list[int]) -> list[int]:
     return out
 
 
-LONG = {"prompt": "hi", "max_tokens": 3000, "ignore_eos": True, "stream": True}
+async def ended(pids: list[int]) -> bool:
+    """Whether all end within ten seconds of the server's own end (the interpreter's resource tracker is among them)."""
+    for _ in range(1000):
+        if not alive(pids):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+LONG = {"prompt": "hi", "max_tokens": 2000, "ignore_eos": True, "stream": True}
 
 
 async def started_stream(client: Client) -> tuple[Any, Any]:
@@ -104,7 +113,7 @@ async def rest_of(stream: Any) -> list[Any]:
 
 @pytest.mark.parametrize("whole_group", [False, True])
 async def test_case_200_drain(launch: Callable[..., Process], whole_group: bool) -> None:
-    process = launch()
+    process = launch("--drain-seconds", "300")
     children = process.children()
     assert children
     stream, _ = await started_stream(process.client)
@@ -121,7 +130,7 @@ async def test_case_200_drain(launch: Callable[..., Process], whole_group: bool)
     events = await rest_of(stream)
     assert events[-1]["choices"][0]["finish_reason"] == "length"
     assert process.end() == 0
-    assert alive(children) == []
+    assert await ended(children)
 
 
 async def test_a_second_signal_forces(launch: Callable[..., Process]) -> None:
@@ -134,7 +143,7 @@ async def test_a_second_signal_forces(launch: Callable[..., Process]) -> None:
     events = await rest_of(stream)
     assert events[-1]["error"]["code"] in ("shutting_down", "worker_dead")
     assert process.end() == 130
-    assert alive(children) == []
+    assert await ended(children)
 
 
 async def test_a_killed_worker_is_told_within_two_seconds(launch: Callable[..., Process]) -> None:
