@@ -15,7 +15,7 @@ from typing import Any
 NAME = "libsgl_ops.so"
 ABI = 1
 HOW = (
-    "Build it with `python -m sgl_ops.build` (needs a C++17 compiler, cmake and ninja: "
+    "Build it with `python -m sgl_ops.build` (needs GCC 12 or newer or clang, cmake and ninja: "
     "`apt install g++` and `pip install cmake ninja`), or install a binary wheel of sgl-ops."
 )
 
