@@ -34,6 +34,15 @@ def cpu_seconds(run: Callable[[], None], least: float = 0.15) -> float:
     return best
 
 
+def product(packed: linear.Packed, tokens: int) -> float:
+    """CPU seconds of one product."""
+    x, out = (
+        np.random.default_rng(0).standard_normal((tokens, packed.n_in), dtype=np.float32),
+        np.empty((tokens, packed.n_out), np.float32),
+    )
+    return cpu_seconds(lambda: packed.run(x, out, rows=tokens))
+
+
 def products() -> None:
     rng = np.random.default_rng(0)
     for fmt, block, size in (
@@ -52,10 +61,7 @@ def products() -> None:
             packed = linear.pack(fmt, raw, n_out, n_in)
             line = f"{fmt:<5} {n_out:>5} x {n_in:<5}"
             for tokens in (1, 2, 4, 8, 16, 96):
-                x, out = rng.standard_normal((tokens, n_in), dtype=np.float32), np.empty((tokens, n_out), np.float32)
-                seconds = cpu_seconds(
-                    lambda x=x, out=out, tokens=tokens, packed=packed: packed.run(x, out, rows=tokens)
-                )  # type: ignore[misc]
+                seconds = product(packed, tokens)
                 if tokens == 1:
                     line += f"  T=1 {packed.nbytes / seconds / 1e9:5.1f} GB/s |"
                 line += f" {tokens}: {2e-9 * tokens * n_out * n_in / seconds:5.1f}"

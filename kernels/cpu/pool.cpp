@@ -86,7 +86,7 @@ void work(Pool& p, uint32_t epoch) {
     if (uint32_t(t) >= n) return;
     if (!p.ticket.v.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel)) continue;
     fn(ctx, int64_t(uint32_t(t)));
-    if (p.done.v.fetch_add(1, std::memory_order_acq_rel) + 1 == n && p.caller_sleeps.v.load(std::memory_order_seq_cst)) {
+    if (p.done.v.fetch_add(1, std::memory_order_seq_cst) + 1 == n && p.caller_sleeps.v.load(std::memory_order_seq_cst)) {
       p.caller_sleeps.v.store(0, std::memory_order_seq_cst);
       futex_wake(&p.caller_sleeps.v, 1);
     }

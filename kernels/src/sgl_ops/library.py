@@ -132,7 +132,7 @@ def _open() -> tuple[ctypes.CDLL | None, str, str]:
             return None, str(path), f"{path} has interface {abi}, this package needs {ABI}. {HOW}"
         for name, signature in _FUNCTIONS.items():
             function = getattr(lib, name)
-            result, *arguments = signature.replace(" ", "")
+            result, *arguments = list(signature.replace(" ", ""))
             function.restype, function.argtypes = _TYPES[result], [_TYPES[a] for a in arguments]
         return lib, str(path), ""
     looked = ", ".join(str(p) for p in places)
