@@ -82,6 +82,7 @@ def load_weights(
     that nothing takes, that come twice, or whose shape does not fit.
     """
     slots = weight_slots(model)
+    required = sum(not slot.optional and not slot.ignored for slot in slots.values())
     seen: set[str] = set()
     unexpected: list[str] = []
     report = LoadReport()
@@ -104,7 +105,7 @@ def load_weights(
         slot.load(tensor)
         report.loaded += 1
         if progress is not None:
-            progress(report.loaded, len(slots))
+            progress(report.loaded, max(required, report.loaded))
     missing = [name for name, slot in slots.items() if name not in seen and not slot.optional and not slot.ignored]
     if missing or unexpected:
         raise WeightError(_complaint(missing, unexpected))
