@@ -63,9 +63,13 @@ def test_prompt_logprobs_without_new_tokens():
 
 
 def test_a_start_behind_the_prompt_gives_none():
-    assert serve(Driver(), LogprobOptions(prompt_start=30)).outputs[0].prompt_logprobs is None or not (
-        serve(Driver(), LogprobOptions(prompt_start=30)).outputs[0].prompt_logprobs.token_logprobs
-    )
+    assert serve(Driver(), LogprobOptions(prompt_start=30)).outputs[0].prompt_logprobs is None
+
+
+def test_a_prompt_of_one_token_has_nothing_before_it():
+    record = Driver().generate([5], SamplingParams(max_new_tokens=2), logprobs=LogprobOptions(prompt_start=0, top=2))
+    assert record.outputs[0].prompt_logprobs.token_logprobs == [None]
+    assert record.outputs[0].prompt_logprobs.top == [[]]
 
 
 def test_prompt_logprobs_survive_a_retraction_in_mid_prompt():

@@ -11,6 +11,7 @@ from sgl_core.api.worker import NewRequest
 
 from .limits import UNLIMITED
 from .messages import Generate
+from .outputs import begin_prompt_logprobs
 from .prefix_cache import Match
 from .request import PREFILL, QUEUED, Request, end_ids
 from .state import EngineState
@@ -150,7 +151,7 @@ class Admission:
         state.holdings.start(request, match)
         state.holdings.cache.hit(match.node)
         request.state = PREFILL
-        request.prompt_logprobs = None
+        request.prompt_logprobs = begin_prompt_logprobs(request)
         request.awaits = None
         self._report_cached(request, match.length)
         state.prefilling.append(request)

@@ -41,20 +41,25 @@ def add_logprobs(request: Request, row: RowLogprobs) -> None:
     held.wanted.extend(row.wanted)
 
 
+def begin_prompt_logprobs(request: Request) -> Logprobs | None:
+    """Where a prefill gathers the log-probabilities of its prompt; nothing predicts the first token."""
+    wanted = request.message.logprobs
+    if request.output_ids or not 0 <= wanted.prompt_start < request.prompt_len:
+        return None
+    first = wanted.prompt_start == 0
+    return Logprobs(
+        token_logprobs=[None] if first else [],
+        top=[[]] if first and wanted.top else [],
+        wanted=[[]] if first and wanted.token_ids else [],
+    )
+
+
 def add_prompt_logprobs(request: Request, start: int, row: RowLogprobs) -> None:
     """Append a chunk's prompt log-probabilities; its first entry belongs to the prompt token at position ``start + 1``."""
     wanted_from = request.message.logprobs.prompt_start
-    if wanted_from < 0 or request.output_ids:
-        return
     held = request.prompt_logprobs
     if held is None:
-        held = request.prompt_logprobs = Logprobs(token_logprobs=[], top=[], wanted=[])
-        if wanted_from == 0:  # nothing predicts the first token
-            held.token_logprobs.append(None)
-            if row.top:
-                held.top.append([])
-            if row.wanted:
-                held.wanted.append([])
+        return
     skip = max(0, max(wanted_from, 1) - start - 1)
     keep = request.prompt_len - start - 1
     held.token_logprobs.extend(row.token_logprobs[skip:keep])
