@@ -32,47 +32,78 @@ struct SampleArgs {
 
 uint32_t bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 
-// What is kept: probability (relative to the largest) above `floor`, or equal to it at an index up to `last`.
-struct Cut { float floor; int64_t last; };
+// A token that may be drawn and its weight: probability over the largest one.
+struct Candidate { float w; int32_t id; };
 
-// Finds the cut of top-k and top-p (both on the whole distribution: token i in descending order stays if i < k and the mass
-// before it is at most top_p). Weights are positive floats below or at 1, so their bits order them: one histogram pass by
-// exponent and three mantissa bits finds the bin where the cut falls, and only that bin is sorted.
-Cut find_cut(const float* w, int64_t V, double total, int64_t k, double top_p) {
+// Tokens with weight at least tau, in order of id.
+void collect(const float* w, int64_t V, float tau, std::vector<Candidate>& out) {
+  out.clear();
+  for (int64_t i = 0; i < V; i++)
+    if (w[i] >= tau) out.push_back({w[i], int32_t(i)});
+}
+
+// Leaves what top-k and top-p keep (both on the whole distribution: a token stays if fewer than k are before it and the mass
+// before it is at most top_p; equal weights go by id). False if the candidates end before either limit does. Weights are
+// positive floats up to 1, so their bits order them: a histogram by exponent and three mantissa bits finds the bin where the
+// cut falls, and only that bin is sorted.
+bool cut(std::vector<Candidate>& list, int64_t k, double limit, bool complete) {
   constexpr int kBins = 1024;
-  static thread_local std::vector<int64_t> count(kBins);
-  static thread_local std::vector<double> mass(kBins);
-  std::fill(count.begin(), count.end(), 0);
-  std::fill(mass.begin(), mass.end(), 0.0);
-  for (int64_t i = 0; i < V; i++) {
-    const uint32_t b = bits_of(w[i]) >> 20;
+  int64_t count[kBins] = {0};
+  double mass[kBins] = {0};
+  for (const Candidate& c : list) {
+    const uint32_t b = bits_of(c.w) >> 20;
     count[b]++;
-    mass[b] += double(w[i]);
+    mass[b] += double(c.w);
   }
-  const double limit = top_p * total;
   int64_t n = 0;
   double sum = 0;
   int bin = kBins - 1;
   for (; bin >= 0; bin--) {
-    if (!count[size_t(bin)]) continue;
-    if (n + count[size_t(bin)] >= k || sum + mass[size_t(bin)] > limit) break;
-    n += count[size_t(bin)];
-    sum += mass[size_t(bin)];
+    if (!count[bin]) continue;
+    if (n + count[bin] >= k || sum + mass[bin] > limit) break;
+    n += count[bin];
+    sum += mass[bin];
   }
-  if (bin < 0) return {-1.f, 0};  // everything stays
-  static thread_local std::vector<std::pair<float, int64_t>> in;
-  in.clear();
-  for (int64_t i = 0; i < V; i++)
-    if (int(bits_of(w[i]) >> 20) == bin) in.push_back({w[i], i});
-  std::sort(in.begin(), in.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
-  Cut cut{in[0].first, in[0].second};
-  for (size_t i = 0; i < in.size(); i++) {
+  if (bin < 0) return complete;  // nothing falls off
+  std::vector<Candidate> in;
+  for (const Candidate& c : list)
+    if (int(bits_of(c.w) >> 20) == bin) in.push_back(c);
+  std::sort(in.begin(), in.end(), [](const Candidate& a, const Candidate& b) { return a.w != b.w ? a.w > b.w : a.id < b.id; });
+  Candidate last = in[0];
+  for (const Candidate& c : in) {
     if (n >= k || sum > limit) break;  // never at the first: the bins before it left room
-    cut = {in[i].first, in[i].second};
+    last = c;
     n++;
-    sum += double(in[i].first);
+    sum += double(c.w);
   }
-  return cut;
+  list.erase(std::remove_if(list.begin(), list.end(), [&](const Candidate& c) { return c.w < last.w || (c.w == last.w && c.id > last.id); }), list.end());
+  return true;
+}
+
+// The token at u (0..1) of the whole distribution's mass: sums of blocks of 512 first, then inside one block.
+int64_t draw_from_all(const float* w, int64_t V, double u, int64_t otherwise) {
+  constexpr int64_t kBlock = 512;
+  static thread_local std::vector<double> sums;
+  sums.clear();
+  double total = 0;
+  for (int64_t i = 0; i < V; i += kBlock) {
+    const int64_t n = V - i < kBlock ? V - i : kBlock;
+    double part[4] = {0, 0, 0, 0};
+    for (int64_t j = 0; j < n; j++) part[j & 3] += double(w[i + j]);
+    sums.push_back((part[0] + part[2]) + (part[1] + part[3]));
+    total += sums.back();
+  }
+  double target = u * total;
+  size_t b = 0;
+  for (; b + 1 < sums.size() && sums[b] <= target; b++) target -= sums[b];
+  int64_t last = otherwise;
+  for (int64_t i = int64_t(b) * kBlock; i < V && i < int64_t(b + 1) * kBlock; i++) {
+    if (w[i] <= 0.f) continue;
+    last = i;
+    target -= double(w[i]);
+    if (target < 0) break;
+  }
+  return last;
 }
 
 int32_t draw(const Kernels* k, const SampleArgs& a, int64_t r) {
@@ -85,33 +116,30 @@ int32_t draw(const Kernels* k, const SampleArgs& a, int64_t r) {
   float* w = static_cast<float*>(thread_scratch(3, a.V * 4 + 64));
   const double total = double(k->exp_sum(x, a.V, top, 1.0f / t, w));
   const double top_p = a.top_p ? double(a.top_p[r]) : 1.0;
-  const float min_p = a.min_p ? a.min_p[r] : 0.f;
-  Cut cut{-1.f, 0};
-  if (top_k < a.V || top_p < 1.0) cut = find_cut(w, a.V, total, top_k, top_p);
-  const bool filtered = cut.floor >= 0 || min_p > 0;
-  double kept = total;
-  if (filtered) {
-    kept = 0;
-    for (int64_t i = 0; i < a.V; i++) {
-      const bool in = (w[i] > cut.floor || (w[i] == cut.floor && i <= cut.last)) && w[i] >= min_p;
-      w[i] = in ? w[i] : 0.f;
-      kept += double(w[i]);
-    }
-    if (!(kept > 0)) return int32_t(best);
-  } else {
-    kept = 0;
-    for (int64_t i = 0; i < a.V; i++) kept += double(w[i]);
+  const float min_p = a.min_p && a.min_p[r] > 0 ? a.min_p[r] : 0.f;
+  const double u = uniform(a.seeds ? uint64_t(a.seeds[r]) : 0, a.positions ? uint64_t(a.positions[r]) : 0);
+  const bool cuts = top_k < a.V || top_p < 1.0;
+  if (!cuts && min_p == 0) return int32_t(draw_from_all(w, a.V, u, best));
+  static thread_local std::vector<Candidate> list;
+  // A trained model's distribution is steep: what lies 2^-14 below the best token is rarely reached, and then a second look is cheap.
+  const float tau = 0x1p-14f;
+  collect(w, a.V, min_p > 0 && !cuts ? min_p : tau, list);
+  if (cuts && !cut(list, top_k, top_p * total, false)) {
+    collect(w, a.V, 0x1p-149f, list);
+    cut(list, top_k, top_p * total, true);
   }
-  const double target = uniform(a.seeds ? uint64_t(a.seeds[r]) : 0, a.positions ? uint64_t(a.positions[r]) : 0) * kept;
-  double sum = 0;
-  int64_t last = best;
-  for (int64_t i = 0; i < a.V; i++) {
-    if (w[i] <= 0.f) continue;
-    sum += double(w[i]);
-    last = i;
-    if (sum > target) break;
+  double kept = 0;
+  for (const Candidate& c : list)
+    if (c.w >= min_p) kept += double(c.w);
+  double target = u * kept;
+  int32_t last = int32_t(best);
+  for (const Candidate& c : list) {
+    if (c.w < min_p) continue;
+    last = c.id;
+    target -= double(c.w);
+    if (target < 0) break;
   }
-  return int32_t(last);
+  return last;
 }
 
 void sample_run(const SampleArgs& a) {
