@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sgl_core.api.specs import AttentionSpec, MoeRunnerSpec, Spec
 from sgl_core.registry import Registries
 from sgl_core.testing.rule_cases import RuleCase as Case

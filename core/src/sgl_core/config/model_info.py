@@ -34,12 +34,15 @@ def model_info_from_config(
     hf_quant_config: Mapping[str, Any] | None = None,
     draft_hf_config: Mapping[str, Any] | None = None,
     expert_weight_dtype: str = "",
+    load_format: str = "auto",
     weight_bytes: int = 0,
 ) -> ModelInfo:
     """The facts about a model from the content of its config.json.
 
     ``hf_quant_config`` is the content of hf_quant_config.json, which ModelOpt checkpoints carry beside a config.json
-    that does not mention quantization. ``draft_hf_config`` is the config.json of the draft model.
+    that does not mention quantization. ``draft_hf_config`` is the config.json of the draft model. ``load_format`` says what
+    the weight files are (``gguf``, ``mistral`` ...) where that is known; ``expert_weight_dtype`` is the routed experts' dtype in
+    the safetensors headers.
 
     Raises ValueError where config.json names no architecture.
     """
@@ -70,6 +73,7 @@ def model_info_from_config(
         attention_kind=kind,
         quant_method=quant.get("quant_method") if quant else None,
         quant_config=quant or {},
+        load_format=load_format,
         dtype=str(text.get("dtype") or text.get("torch_dtype") or hf_config.get("torch_dtype") or ""),
         vocab_size=int(text.get("vocab_size") or 0),
         hidden_size=hidden,

@@ -80,11 +80,12 @@ def ascend_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Decla
     if view.page_size is None:
         yield suggest("page_size", 128, "the kernel reads pages of 128 tokens")
     plan = plan_of(view, facts)
-    tier = _ascend_tier(facts.device_memory_mib or 0, view.tp_size)
+    memory = facts.device_memory_mib or 0.0
+    tier = _ascend_tier(memory, view.tp_size)
     if tier is not None:
         chunk, batch = tier
         if view.chunked_prefill_size is None:
-            yield suggest("chunked_prefill_size", chunk, f"device memory of {facts.device_memory_mib:.0f} MiB")
+            yield suggest("chunked_prefill_size", chunk, f"device memory of {memory:.0f} MiB")
         if plan["decode"]["max_bs"] is None:
             plan = with_phase(plan, "decode", max_bs=batch)
     plan = with_phase(plan, "prefill", tc_compiler="eager")

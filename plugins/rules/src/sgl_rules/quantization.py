@@ -238,8 +238,8 @@ def weight_format(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declar
     if given in ("auto", "gguf") and model.load_format == "gguf":
         yield force("quantization", "gguf", "GGUF blocks are their own quantization")
         yield force("load_format", "gguf", "the model is a GGUF file")
-    elif given == "auto" and model.load_format not in ("auto", "hf", ""):
-        yield force("load_format", model.load_format, "the model's files are in this format")
+    elif given == "auto" and model.load_format == "mistral":
+        yield force("load_format", "mistral", "the weights are in Mistral's own consolidated files")
     if view.custom_weight_loader is None:
         yield force("custom_weight_loader", [], "no custom loader")
     if given == "remote_instance" and not _peer_known(view):
