@@ -5,7 +5,7 @@ import pytest
 
 from sgl_core.api.grammar import GrammarError
 from sgl_core.api.sampling import GrammarRequest, SamplingParams
-from sgl_core.engine.grammar_state import ReasoningEnd
+from sgl_core.engine.grammar_state import Constraint, ReasoningEnd
 from sgl_core.engine.grammars import GrammarTools
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.null_worker import NullOptions
@@ -266,3 +266,50 @@ def test_a_retracted_request_keeps_its_place_in_the_grammar(backend):
     driver.scheduler.paused = False
     settle(driver)
     assert driver.records["r"].tokens == list(range(1, 20))
+
+
+class _Only:
+    """A matcher that takes one given token after another."""
+
+    def __init__(self, *tokens):
+        self.left = list(tokens)
+
+    def accept(self, token):
+        return bool(self.left) and self.left.pop(0) == token
+
+    def fill_mask(self, mask, row):
+        mask[row] = 0
+        if self.left:
+            mask[row, self.left[0] // 32] |= 1 << self.left[0] % 32
+
+    def finished(self):
+        return not self.left
+
+    def forced(self):
+        return []
+
+
+def _allowed(constraint):
+    mask = np.zeros((1, 2), dtype=np.int32)
+    constraint.fill(mask, 0)
+    return {t for t in range(64) if int(mask[0, t // 32]) >> t % 32 & 1}
+
+
+@pytest.mark.parametrize("begin", [(40,), (40, 41)])
+def test_the_model_may_open_reasoning_or_obey_at_once(begin):
+    end = ReasoningEnd((9,), begin=begin)
+    direct = Constraint(_Only(5, 6), end, opening=end.begin)
+    assert _allowed(direct) == {5, 40}
+    assert direct.advance(5, [5])
+    assert _allowed(direct) == {6}
+    assert direct.advance(6, [5, 6])
+    assert direct.finished()
+
+    thinking, output = Constraint(_Only(5), end, opening=end.begin), []
+    for token in (*begin, 30, 9):
+        assert token in _allowed(thinking)
+        output.append(token)
+        assert thinking.advance(token, output)
+        assert not thinking.finished()
+    assert _allowed(thinking) == {5}
+    assert not Constraint(_Only(5), end, opening=end.begin).advance(30, [30])

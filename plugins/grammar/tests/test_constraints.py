@@ -194,6 +194,20 @@ def test_tagged_calls_are_held_to_the_family_syntax(backend, takes):
     )
 
 
+def test_calls_among_text_are_held_once_they_begin(backend, takes):
+    compiled = backend.compile(tool_call_request(HERMES, [WEATHER], required=False))
+    call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+    assert takes(compiled, b"It is sunny, 1 < 2.")
+    assert takes(compiled, f"Let me look.\n{call}".encode())
+    assert not takes(compiled, f"Let me look.\n{call}".replace("city", "town").encode())
+    section = CallSyntax(
+        section_begin="<|calls|>", begin="<|call|>{name}:{index}<|args|>", end="<|end|>", section_end="<|done|>"
+    )
+    compiled = backend.compile(tool_call_request(section, [WEATHER], required=False))
+    assert takes(compiled, b'Hm.<|calls|><|call|>get_weather:0<|args|>{"city": "x"}<|end|><|done|>')
+    assert not takes(compiled, b'Hm.<|calls|><|call|>get_weather:0<|args|>{"days": 1}<|end|><|done|>')
+
+
 scalar = st.sampled_from(
     [
         {"type": "string"},

@@ -62,3 +62,13 @@ def test_the_markers_around_an_answer_are_dropped(every_cut):
     text = "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>"
     parsed = every_cut(families.CommandA, text)
     assert (parsed.reasoning, parsed.content) == ("a", "b")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_who_decides_on_thinking(family):
+    tags = family.tags
+    assert (family.reasoning_begin, family.reasoning_end) == (tags.begin, tags.end)
+    assert family.thinks(ParseContext(prompt_tail=f"assistant\n{tags.begin}")) is True
+    assert family.thinks(ParseContext(prompt_tail=f"assistant\n{tags.begin}\n\n{tags.end}\n\n")) is False
+    assert family.thinks(ParseContext(prompt_tail="assistant\n", thinking=False)) is False
+    assert family.thinks(ParseContext(prompt_tail="assistant\n", constrained=True)) is None

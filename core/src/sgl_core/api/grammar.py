@@ -71,11 +71,12 @@ class Vocabulary(Protocol):
 
 
 def tool_call_request(
-    syntax: CallSyntax, tools: Sequence[Mapping[str, Any]], *, parallel: bool = True, after_reasoning: bool = False
+    syntax: CallSyntax, tools: Sequence[Mapping[str, Any]], *, parallel: bool = True, required: bool = True
 ) -> GrammarRequest:
     """A constraint of kind ``tool_calls``: the answer is one call of ``tools`` (OpenAI tool objects), or several if ``parallel``.
 
-    Its text is a JSON object: ``syntax`` (the fields of :class:`CallSyntax`), ``tools`` (name and parameters) and ``parallel``.
+    Without ``required`` any text may stand before and instead of calls; once a call begins, it is held to its schema.
+    Its text is a JSON object: ``syntax`` (the fields of :class:`CallSyntax`), ``tools`` (name and parameters), ``parallel`` and ``required``.
     Raises :class:`GrammarError` where the family's syntax cannot be enforced.
     """
     if syntax.arguments == "none" or not tools:
@@ -85,5 +86,6 @@ def tool_call_request(
         "syntax": asdict(syntax),
         "tools": [{"name": f["name"], "parameters": f.get("parameters")} for f in functions],
         "parallel": parallel,
+        "required": required,
     }
-    return GrammarRequest(kind="tool_calls", text=json.dumps(body, ensure_ascii=False), after_reasoning=after_reasoning)
+    return GrammarRequest(kind="tool_calls", text=json.dumps(body, ensure_ascii=False))

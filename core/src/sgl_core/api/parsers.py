@@ -94,6 +94,16 @@ class ToolParserFactory(Protocol):
 
 
 class ReasoningParserFactory(Protocol):
-    """Target of a ``reasoning_parsers`` entry."""
+    """Target of a ``reasoning_parsers`` entry.
+
+    ``reasoning_begin`` and ``reasoning_end`` are the markers around thinking as text; an empty begin means that the model cannot open it itself.
+    """
+
+    reasoning_begin: str
+    reasoning_end: str
+
+    def thinks(self, context: ParseContext) -> bool | None:
+        """Whether the answer begins inside the thinking; None where the model decides by its first token. Callable on the target itself."""
+        ...
 
     def __call__(self, context: ParseContext) -> OutputParser: ...

@@ -57,10 +57,12 @@ class GrammarRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A constraint on the output: ``kind`` is json_object, json_schema, regex, ebnf, choice, structural_tag or tool_calls.
 
     ``text`` is the schema, pattern or grammar as text (JSON text keeps the client's key order). ``after_reasoning`` delays the constraint
-    until the reasoning end token has been generated.
+    until the reasoning end marker has been generated; ``may_reason`` lets the model choose: its first token either opens reasoning, which
+    then delays the constraint, or obeys it.
     """
 
     kind: str
     text: str = ""
     strict: bool = True
     after_reasoning: bool = False
+    may_reason: bool = False

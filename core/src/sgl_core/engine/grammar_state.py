@@ -20,11 +20,15 @@ _TAIL = 16
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEnd:
-    """The marker that ends a reasoning block: the ids it usually has, and its text for when tokens run across its borders."""
+    """The marker that ends a reasoning block: the ids it usually has, and its text for when tokens run across its borders.
+
+    ``begin`` holds the ids of the marker by which the model opens the block itself; empty where it cannot.
+    """
 
     ids: tuple[int, ...]
     text: bytes = b""
     token_bytes: Callable[[int], bytes] | None = None
+    begin: tuple[int, ...] = ()
 
     def reached(self, output_ids: Sequence[int]) -> bool:
         """Whether the last token completed the marker."""
@@ -39,26 +43,43 @@ class ReasoningEnd:
 @dataclass(slots=True, eq=False)
 class Constraint:
     """``reasoning_end`` None means that the constraint holds from the first token. A matcher that raises makes ``advance``
-    answer false from then on; it never stops the step."""
+    answer false from then on; it never stops the step.
+
+    ``opening`` is what is left of the marker by which the model may open a reasoning block as its first output: at its first token
+    the model chooses between marker and constraint, after that the marker is completed.
+    """
 
     matcher: Matcher
     reasoning_end: ReasoningEnd | None = None
     active: bool = True
     broken: bool = False
+    opening: tuple[int, ...] = ()
 
     def fill(self, masks: NDArray[np.int32], row: int) -> None:
         """Write this step's allowed tokens; all of them while the model still reasons."""
         masks[row] = -1
-        if not self.active:
-            return
-        try:
-            self.matcher.fill_mask(masks, row)
-        except Exception:
-            log.exception("a matcher could not fill its mask")
-            self.broken = True
+        if self.active:
+            try:
+                self.matcher.fill_mask(masks, row)
+            except Exception:
+                log.exception("a matcher could not fill its mask")
+                self.broken = True
+        elif self.opening:
+            masks[row] = 0
+        if self.opening:
+            word, bit = divmod(self.opening[0], 32)
+            masks.view(np.uint32)[row, word] |= np.uint32(1 << bit)
 
     def advance(self, token: int, output_ids: Sequence[int]) -> bool:
         """Account for a sampled token, the last of ``output_ids``; false when the constraint forbids it."""
+        if self.opening:
+            if token == self.opening[0]:
+                self.active = False
+                self.opening = self.opening[1:]
+                return True
+            if not self.active:
+                return False
+            self.opening = ()
         if self.active:
             try:
                 return not self.broken and self.matcher.accept(token)
@@ -71,4 +92,4 @@ class Constraint:
 
     def finished(self) -> bool:
         """Whether nothing but an end may follow."""
-        return self.active and self.matcher.finished()
+        return self.active and not self.opening and self.matcher.finished()

@@ -107,8 +107,11 @@ class Grammars:
             log.exception("compiling a %s constraint failed", grammar.kind)
             return f"the {grammar.kind} constraint could not be compiled"
         assert self._tools is not None
-        end = self._tools.result().reasoning_end if grammar.after_reasoning else None
-        request.constraint = Constraint(matcher, end, active=end is None)
+        end = self._tools.result().reasoning_end if grammar.after_reasoning or grammar.may_reason else None
+        if end is not None and grammar.may_reason:
+            request.constraint = Constraint(matcher, end, opening=end.begin)
+        else:
+            request.constraint = Constraint(matcher, end, active=end is None)
         return ""
 
     def _trim(self) -> None:

@@ -53,12 +53,12 @@ def _grammar_tools(plan: Plan, registries: Registries) -> Callable[[], GrammarTo
         files = locate(plan.config.get("model_path"), registries, revision=plan.config.get("revision"))
         tokenizer = load_tokenizer(files, path=plan.config.get("tokenizer_path"))
         backend = registries.grammars.load(name)(tokenizer)
-        marker = ""
-        if parser is not None:
-            marker = getattr(registries.reasoning_parsers.load(parser["name"]), "reasoning_end", "")
-        if not marker:
+        if parser is None:
             return GrammarTools(backend)
-        ids = tuple(tokenizer.encode(marker, add_special=False))
-        return GrammarTools(backend, ReasoningEnd(ids, marker.encode(), tokenizer.token_bytes))
+        family = registries.reasoning_parsers.load(parser["name"])
+        begin, end = (
+            tuple(tokenizer.encode(m, add_special=False)) for m in (family.reasoning_begin, family.reasoning_end)
+        )
+        return GrammarTools(backend, ReasoningEnd(end, family.reasoning_end.encode(), tokenizer.token_bytes, begin))
 
     return make

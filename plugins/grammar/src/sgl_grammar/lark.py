@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from sgl_core.api.grammar import GrammarError
 
 from .schema.read import read_schema
 from .schema.walk import resolve
+
+_BRACKETED = re.compile(r"<[^>]+>|\[[^\]]+\]")
 
 
 def literal(text: str, special: Mapping[str, int] | None = None) -> str:
@@ -30,16 +33,47 @@ def tool_calls(text: str, special: Mapping[str, int]) -> str:
     """A grammar for calls; see :func:`sgl_core.api.grammar.tool_call_request` for what ``text`` holds."""
     wanted = json.loads(text)
     syntax: Mapping[str, str] = wanted["syntax"]
+    marker = "" if wanted["required"] else _marker(syntax)
     rules: list[str] = []
     for index, tool in enumerate(wanted["tools"]):
-        parts = syntax["begin"].replace("{name}", tool["name"]).split("{index}")
-        begin = " /[0-9]{1,3}/ ".join(literal(part, special) for part in parts)
+        begin = syntax["begin"] if syntax["section_begin"] else syntax["begin"].removeprefix(marker)
+        parts = begin.replace("{name}", tool["name"]).split("{index}")
+        begun = " /[0-9]{1,3}/ ".join(literal(part, special) for part in parts)
         arguments = _arguments(syntax, tool, index, special, rules)
-        rules.append(f"call_{index}: {begin} {arguments} {literal(syntax['end'], special)}")
-    calls = " | ".join(f"call_{i}" for i in range(len(wanted["tools"])))
-    more = f"({literal(syntax['separator'], special)} call)*" if wanted["parallel"] else ""
-    start = f"start: {literal(syntax['section_begin'], special)} call {more} {literal(syntax['section_end'], special)}"
-    return "\n".join(["%llguidance {}", start, f"call: {calls}", *rules]) + "\n"
+        rules.append(f"call_{index}: {begun} {arguments} {literal(syntax['end'], special)}")
+    rules.append("call: " + " | ".join(f"call_{i}" for i in range(len(wanted["tools"]))))
+    if wanted["required"]:
+        more = f"({literal(syntax['separator'], special)} call)*" if wanted["parallel"] else ""
+        rules.append(
+            f"start: {literal(syntax['section_begin'], special)} call {more} {literal(syntax['section_end'], special)}"
+        )
+    else:
+        rules += _among_text(syntax, marker, wanted["parallel"], special)
+    return "\n".join(["%llguidance {}", *rules]) + "\n"
+
+
+def _marker(syntax: Mapping[str, str]) -> str:
+    """What begins the first call: the section's opening, or the bracketed marker at the front of a call."""
+    found = _BRACKETED.match(syntax["section_begin"] or syntax["begin"])
+    if not found:
+        raise GrammarError("this model family's calls begin with no marker, so strict tools cannot be held among text")
+    return syntax["section_begin"] or found.group()
+
+
+def _among_text(syntax: Mapping[str, str], marker: str, parallel: bool, special: Mapping[str, int]) -> list[str]:
+    """Rules for text in which calls may stand: once the marker has come, a call must follow.
+
+    A marker written out is a lazy lexeme: the text before it ends where it first appears.
+    """
+    term = literal(marker, special)
+    lazy = "" if term.startswith("<[") else "[lazy]"
+    more = f"({literal(syntax['separator'], special)} call)*" if parallel and syntax["section_begin"] else ""
+    many = "*" if parallel and not syntax["section_begin"] else "?"
+    return [
+        f"start: (lead call {more} {literal(syntax['section_end'], special)}){many} TEXT",
+        f"lead{lazy}: TEXT {term}",
+        "TEXT: /(?s:.*)/",
+    ]
 
 
 def _arguments(

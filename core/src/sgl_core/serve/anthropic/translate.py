@@ -9,7 +9,8 @@ from sgl_core.serve.core.service import Service
 from sgl_core.serve.http.body import parse_model
 from sgl_core.serve.openai import chat
 from sgl_core.serve.openai.chat import Chat
-from sgl_core.serve.openai.chat_protocol import ChatRequest, check_messages, check_tools, wanted_tool
+from sgl_core.serve.openai.chat_protocol import ChatRequest, check_messages, check_tools
+from sgl_core.serve.openai.tool_choice import tool_choice
 from sgl_core.serve.renaming import renamed
 from sgl_core.serve.thinking import thinking_variables
 
@@ -49,8 +50,8 @@ async def count(body: CountTokensRequest, service: Service) -> int:
         request = parse_model(_prompt(body, service), ChatRequest)
         check_messages(request.messages)
         tools = check_tools(request.tools)
-        wanted = wanted_tool(request.tool_choice, tools)
-        prompt, _ = await chat.render(request, service, tools if wanted != "none" else [])
+        choice = tool_choice(request.tool_choice, tools)
+        prompt, _ = await chat.render(request, service, tools if choice.mode != "none" else [])
     return len(prompt.ids)
 
 

@@ -20,26 +20,21 @@ def constraint(
     ebnf: str | None = None,
     json_schema: Any = None,
     structural_tag: Any = None,
-    after_reasoning: bool = False,
 ) -> GrammarRequest | None:
     """The one constraint of a request, or None. Raises RequestError naming the field: two of them, or one that is not served."""
     found: dict[str, GrammarRequest] = {}
     if response_format is not None:
-        made = _from_format(response_format, after_reasoning)
+        made = _from_format(response_format)
         if made is not None:
             found["response_format"] = made
     if regex is not None:
-        found["regex"] = GrammarRequest(kind="regex", text=_text(regex, "regex"), after_reasoning=after_reasoning)
+        found["regex"] = GrammarRequest(kind="regex", text=_text(regex, "regex"))
     if ebnf is not None:
-        found["ebnf"] = GrammarRequest(kind="ebnf", text=_text(ebnf, "ebnf"), after_reasoning=after_reasoning)
+        found["ebnf"] = GrammarRequest(kind="ebnf", text=_text(ebnf, "ebnf"))
     if json_schema is not None:
-        found["json_schema"] = GrammarRequest(
-            kind="json_schema", text=_schema(json_schema, "json_schema"), after_reasoning=after_reasoning
-        )
+        found["json_schema"] = GrammarRequest(kind="json_schema", text=_schema(json_schema, "json_schema"))
     if structural_tag is not None:
-        found["structural_tag"] = GrammarRequest(
-            kind="structural_tag", text=_schema(structural_tag, "structural_tag"), after_reasoning=after_reasoning
-        )
+        found["structural_tag"] = GrammarRequest(kind="structural_tag", text=_schema(structural_tag, "structural_tag"))
     if not found:
         return None
     if len(found) > 1:
@@ -57,12 +52,12 @@ def constraint(
     return request
 
 
-def _from_format(value: Mapping[str, Any], after_reasoning: bool) -> GrammarRequest | None:
+def _from_format(value: Mapping[str, Any]) -> GrammarRequest | None:
     kind = value.get("type")
     if kind == "text":
         return None
     if kind == "json_object":
-        return GrammarRequest(kind="json_object", after_reasoning=after_reasoning)
+        return GrammarRequest(kind="json_object")
     if kind == "json_schema":
         inner = value.get("json_schema")
         if not isinstance(inner, Mapping):
@@ -72,11 +67,9 @@ def _from_format(value: Mapping[str, Any], after_reasoning: bool) -> GrammarRequ
         if strict is not None and not isinstance(strict, bool):
             raise refuse("response_format.json_schema.strict", "must be true or false")
         text = _schema(schema, "response_format.json_schema.schema")
-        return GrammarRequest(
-            kind="json_schema", text=text, strict=strict is not False, after_reasoning=after_reasoning
-        )
+        return GrammarRequest(kind="json_schema", text=text, strict=strict is not False)
     if kind == "structural_tag":
-        return GrammarRequest(kind="structural_tag", text=json.dumps(value), after_reasoning=after_reasoning)
+        return GrammarRequest(kind="structural_tag", text=json.dumps(value))
     raise refuse("response_format.type", f"must be text, json_object, json_schema or structural_tag, not {kind!r}")
 
 

@@ -17,6 +17,9 @@ from .request import ModelCard, ParseSettings
 from .templates import ChatTemplate
 from .tokenizer import TextTokenizer
 
+TAIL = 256
+"""Characters of the prompt's end that parsers see."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Service:
@@ -88,7 +91,7 @@ class Service:
             return None
         context = ParseContext(
             tools=tuple(tools),
-            prompt_tail=prompt[-256:],
+            prompt_tail=prompt[-TAIL:],
             constrained=constrained,
             thinking=thinking,
             separate_reasoning=separate_reasoning,

@@ -9,16 +9,18 @@ from typing import Any
 
 import msgspec
 
+from sgl_core.api.parsers import ParseContext
 from sgl_core.api.sampling import GrammarRequest
 from sgl_core.serve.core.constraint import constraint
 from sgl_core.serve.core.errors import RequestError, refuse, unsupported
 from sgl_core.serve.core.prompts import Prompt
 from sgl_core.serve.core.request import TextRequest
-from sgl_core.serve.core.service import Service
+from sgl_core.serve.core.service import TAIL, Service
 from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_params
 
-from .chat_protocol import ChatRequest, check_messages, check_tools, wanted_tool
+from .chat_protocol import ChatRequest, check_messages, check_tools
 from .fields import NAMES, refuse_unserved
+from .tool_choice import ToolChoice, call_constraint, tool_choice
 
 MAX_TOP_LOGPROBS = 20
 
@@ -58,17 +60,18 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
     top = _top_logprobs(body)
     usage_last, usage_always = body.usage_wanted(card.include_usage)
     tools = check_tools(body.tools)
-    wanted = wanted_tool(body.tool_choice, tools)
+    choice = tool_choice(body.tool_choice, tools)
     limit = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
     values = body.sampling()
     if body.max_completion_tokens is not None:
         values["max_new_tokens"] = body.max_completion_tokens
-    parse_tools = wanted != "none" and service.tool_parser is not None
+    parse_tools = choice.mode != "none" and service.tool_parser is not None
     if parse_tools and "special_tokens" in service.parser_flags and body.skip_special_tokens is None:
         values["skip_special_tokens"] = False
     sampling = sampling_params(values, card, names={**NAMES, "max_new_tokens": limit}, fewest=1)
-    grammar = _constraint(body, service, wanted, tools)
-    prompt, thinking = await render(body, service, tools if wanted != "none" else [])
+    prompt, thinking = await render(body, service, tools if choice.mode != "none" else [])
+    context = ParseContext(prompt_tail=(prompt.text or "")[-TAIL:], thinking=thinking, constrained=True)
+    grammar = _constraint(body, service, choice, context)
     room = fit_context(sampling, len(prompt.ids), card, param="messages", limit_param=limit)
     request = TextRequest(
         input_ids=prompt.ids,
@@ -113,8 +116,10 @@ def _top_logprobs(body: ChatRequest) -> int | None:
     return (top or 0) if body.logprobs else None
 
 
-def _constraint(body: ChatRequest, service: Service, wanted: str, tools: list[dict[str, Any]]) -> GrammarRequest | None:
-    after = service.reasoning_parser is not None
+def _constraint(
+    body: ChatRequest, service: Service, choice: ToolChoice, context: ParseContext
+) -> GrammarRequest | None:
+    """What holds the output, if anything does, and whether thinking comes before it."""
     asked = constraint(
         service.card,
         response_format=body.response_format,
@@ -122,22 +127,16 @@ def _constraint(body: ChatRequest, service: Service, wanted: str, tools: list[di
         ebnf=body.ebnf,
         json_schema=body.json_schema,
         structural_tag=body.structural_tag,
-        after_reasoning=after,
     )
-    if wanted in ("none", "auto"):
-        return asked
-    if asked is not None:
+    calls = call_constraint(choice, service, parallel=body.parallel_tool_calls is not False)
+    if asked is not None and calls is not None and choice.mode == "required":
         raise refuse("tool_choice", "a call that must come cannot be combined with another constraint on the output")
-    structure = getattr(service.tool_parser, "structure", None)
-    made: GrammarRequest | None = None if structure is None else structure(tools, wanted.removeprefix("function:"))
-    if made is None or made.kind not in service.card.grammar_kinds:
-        why = (
-            "no tool-call parser is configured (--tool-call-parser)"
-            if service.tool_parser is None
-            else (f"it needs a grammar, and grammar backend {service.card.grammar_backend!r} cannot give it")
-        )
-        raise unsupported("tool_choice", f"a call cannot be forced: {why}")
-    return msgspec.structs.replace(made, after_reasoning=after)
+    grammar = asked or calls
+    if grammar is None or service.reasoning_parser is None:
+        return grammar
+    thinks = service.reasoning_parser.thinks(context)
+    may = thinks is None and bool(service.reasoning_parser.reasoning_begin)
+    return msgspec.structs.replace(grammar, after_reasoning=thinks is True, may_reason=may)
 
 
 async def render(body: ChatRequest, service: Service, tools: list[dict[str, Any]]) -> tuple[Prompt, bool | None]:

@@ -85,23 +85,3 @@ def check_tools(tools: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         if not isinstance(function.get("parameters", {}), dict | None):
             raise _wrong(f"{where}.function.parameters", "must be a JSON schema")
     return list(tools or [])
-
-
-def wanted_tool(choice: str | dict[str, Any] | None, tools: list[dict[str, Any]]) -> str:
-    """``none``, ``auto``, ``required``, or the name of the one function. Raises RequestError for anything else."""
-    if choice is None:
-        return "auto" if tools else "none"
-    if isinstance(choice, str):
-        if choice not in ("none", "auto", "required"):
-            raise refuse("tool_choice", f"must be none, auto, required or a function, not {choice!r}")
-        if choice == "required" and not tools:
-            raise refuse("tool_choice", "is required, but there are no tools")
-        return choice if tools else "none"
-    function = choice.get("function")
-    name = function.get("name") if isinstance(function, dict) else None
-    if choice.get("type", "function") != "function" or not isinstance(name, str):
-        raise refuse("tool_choice", 'must look like {"type": "function", "function": {"name": "..."}}')
-    known = [tool["function"]["name"] for tool in tools]
-    if name not in known:
-        raise refuse("tool_choice", f"names {name!r}, which is not among tools ({', '.join(known) or 'none'})")
-    return f"function:{name}"

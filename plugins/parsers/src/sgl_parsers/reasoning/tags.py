@@ -29,6 +29,24 @@ class TaggedReasoning:
     """An :class:`sgl_core.api.parsers.OutputParser`. White space at either end of the thinking and before the content is layout."""
 
     tags: Tags
+    reasoning_begin = ""
+    reasoning_end = ""
+
+    def __init_subclass__(cls) -> None:
+        cls.reasoning_begin, cls.reasoning_end = cls.tags.begin, cls.tags.end
+
+    @classmethod
+    def thinks(cls, context: ParseContext) -> bool | None:
+        """Whether the answer begins inside the thinking: as the prompt, the request or the family says; None where the model decides."""
+        tags, tail = cls.tags, context.prompt_tail
+        begun, ended = tail.rfind(tags.begin), tail.rfind(tags.end)
+        if begun >= 0 and begun > ended and not tail[begun + len(tags.begin) :].strip():
+            return True
+        if ended >= 0 and ended > begun and not tail[ended + len(tags.end) :].strip():
+            return False
+        if context.thinking is False:
+            return False
+        return True if tags.assumed and not tail and not context.constrained else None
 
     def __init__(self, context: ParseContext) -> None:
         self.context = context
@@ -60,7 +78,7 @@ class TaggedReasoning:
 
     def _run(self) -> Wait[None]:
         tags, source = self.tags, self.source
-        thinking = self._open_in_prompt()
+        thinking = self.thinks(self.context) is True
         if (yield from source.after_spaces((tags.begin,))) == tags.begin:
             yield from source.spaces()
             yield from source.accept(tags.begin)
@@ -88,18 +106,6 @@ class TaggedReasoning:
         while (yield from self.source.need(1)):
             self._text(self.source.text[self.source.pos :])
             self.source.pos = len(self.source.text)
-
-    def _open_in_prompt(self) -> bool:
-        """Whether the answer begins inside the thinking."""
-        tail = self.context.prompt_tail
-        begun, ended = tail.rfind(self.tags.begin), tail.rfind(self.tags.end)
-        if begun >= 0 and begun > ended and not tail[begun + len(self.tags.begin) :].strip():
-            return True
-        if ended >= 0 and ended > begun and not tail[ended + len(self.tags.end) :].strip():
-            return False
-        if self.context.constrained or self.context.thinking is False:
-            return False
-        return self.tags.assumed and not tail
 
     def _reason(self, text: str) -> None:
         kept = text.rstrip()

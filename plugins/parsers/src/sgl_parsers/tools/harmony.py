@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from sgl_core.api.parsers import CallSyntax, ReasoningDelta
+from sgl_core.api.parsers import CallSyntax, ParseContext, ReasoningDelta
 
 from ..machine import Machine, Malformed, Wait, json_reader
 from ..machine.source import Emit
@@ -27,6 +27,14 @@ class Harmony(Machine):
     """
 
     opens = (_START, _CHANNEL, _MESSAGE, *_ENDS)
+    reasoning_begin = ""
+    reasoning_end = "<|channel|>final<|message|>"
+
+    @classmethod
+    def thinks(cls, context: ParseContext) -> bool | None:
+        """Always: what a constraint holds is the final message, whose header ends the thinking."""
+        return True
+
     call_syntax = CallSyntax(begin="<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>", end=_CALL)
 
     def body(self, marker: str) -> Wait[None]:

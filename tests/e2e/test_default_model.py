@@ -1,0 +1,126 @@
+"""The default model through HTTP: sensible English by the official client, transformers' greedy tokens, cached prefixes, no leaks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import random
+
+import openai
+import pytest
+import torch
+
+PROMPTS = [
+    "The capital of France is",
+    "Water boils at a temperature of",
+    "Once upon a time, in a small village,",
+    "def fibonacci(n):\n    ",
+    "The three primary colours are",
+    "A recipe for pancakes: first,",
+    "In 1969, humans first",
+    "The difference between a list and a tuple in Python is",
+    "Photosynthesis is the process by which",
+    "Dear Sir or Madam,\n",
+]
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(base_url=f"{server.root}/v1", api_key="none", max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def exact(start_server):
+    """A server whose products keep fp32 activations, as transformers' do."""
+    return start_server("--cpu-exact-activations", "--kv-cache-dtype", "float32")
+
+
+def test_the_sample_chat_makes_sense(client, server):
+    answer = client.chat.completions.create(
+        model=server.model,
+        messages=[{"role": "user", "content": "What is the capital of France?"}],
+        max_tokens=32,
+        temperature=0,
+    )
+    assert "Paris" in (answer.choices[0].message.content or "")
+
+
+def test_a_stream_joined_is_the_plain_answer(client, server):
+    asked = {
+        "model": server.model,
+        "messages": [{"role": "user", "content": "Name three colours."}],
+        "max_tokens": 48,
+        "temperature": 0,
+    }
+    plain = client.chat.completions.create(**asked)
+    chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    joined = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert joined == plain.choices[0].message.content
+    assert chunks[-1].usage.completion_tokens == plain.usage.completion_tokens
+    assert [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason] == [
+        plain.choices[0].finish_reason
+    ]
+
+
+def test_greedy_tokens_are_those_of_transformers(exact, reference):
+    """Each of our 64 tokens is the arg max of transformers' logits after those before it: greedy decoding, step by step."""
+    model, tokenizer = reference
+    wrong = 0
+    for prompt in PROMPTS:
+        ids = tokenizer.encode(prompt)
+        body = {"input_ids": ids, "sampling_params": {"temperature": 0, "max_new_tokens": 64, "ignore_eos": True}}
+        answer = exact.post("/generate", body).json()
+        tokens = answer["output_ids"]
+        assert len(tokens) == 64
+        with torch.inference_mode():
+            logits = model(torch.tensor([ids + tokens])).logits[0, len(ids) - 1 : -1]
+        wrong += int((logits.argmax(-1) != torch.tensor(tokens)).sum())
+    assert wrong == 0
+
+
+def test_a_shared_prefix_is_served_from_the_cache(client, server):
+    words = random.Random(7)
+    prefix = " ".join(words.choice(["red", "green", "blue", "tall", "small", "old", "new"]) for _ in range(1500))
+    first = server.post("/v1/completions", {"model": server.model, "prompt": prefix, "max_tokens": 1}).json()
+    second = server.post("/v1/completions", {"model": server.model, "prompt": prefix + " end", "max_tokens": 1}).json()
+    assert first["usage"]["prompt_tokens"] >= 1500
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] >= 1490
+
+
+def test_answers_do_not_depend_on_company_and_nothing_leaks(server):
+    def ask(prompt: str) -> list[int]:
+        body = {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 24, "ignore_eos": True}}
+        return server.post("/generate", body).json()["output_ids"]
+
+    alone = [ask(p) for p in PROMPTS]
+    with concurrent.futures.ThreadPoolExecutor(len(PROMPTS)) as pool:
+        together = list(pool.map(ask, PROMPTS))
+    assert together == alone
+    assert server.post("/flush_cache", {}).status_code == 200
+    load = server.get("/get_load").json()
+    assert load
+    metrics = server.get("/metrics").text
+    used = [line for line in metrics.splitlines() if line.startswith("sglang:num_used_tokens")]
+    assert used
+    assert float(used[0].split()[-1]) == 0
+
+
+def test_a_bad_request_disturbs_nobody(client, server):
+    stream = client.completions.create(
+        model=server.model,
+        prompt=PROMPTS[2],
+        max_tokens=64,
+        temperature=0,
+        stream=True,
+        extra_body={"ignore_eos": True},
+    )
+    pieces = [next(stream).choices[0].text]
+    bad = {"model": server.model, "messages": [{"role": "user", "content": "x"}], "logit_bias": {"999999": 1}}
+    refused = server.post("/v1/chat/completions", bad)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "logit_bias"
+    pieces += [c.choices[0].text for c in stream if c.choices]
+    plain = client.completions.create(
+        model=server.model, prompt=PROMPTS[2], max_tokens=64, temperature=0, extra_body={"ignore_eos": True}
+    )
+    assert "".join(pieces) == plain.choices[0].text
+    assert server.get("/health").status_code == 200
