@@ -40,6 +40,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "cors_origins",
         "max_body_mib",
         "drain_seconds",
+        "file_storage_path",
         "tool_call_parser",
         "reasoning_parser",
     ),

@@ -145,4 +145,5 @@ def http_settings(config: Config) -> HttpSettings:
         cors_origins=None if origins is None else tuple(origins),
         max_body_bytes=int(config.get("max_body_mib") * 1024 * 1024),
         root_path=config.get("fastapi_root_path") or "",
+        file_storage=config.get("file_storage_path") or None,
     )

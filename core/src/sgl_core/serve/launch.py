@@ -145,7 +145,7 @@ class _Server:
             make_app(service, http_settings(config)),
             log_level=level.lower(),
             log_config=None,
-            lifespan="off",
+            lifespan="on",
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
             root_path=config.get("fastapi_root_path") or "",

@@ -36,7 +36,11 @@ class Interface(Subject):
     completion_template = field(
         str | None, None, "Template for code completion with prefix and suffix: a file or a name."
     )
-    file_storage_path = field(str, "sglang_storage", "Folder for files that clients upload.")
+    file_storage_path = field(
+        str,
+        "sglang_storage",
+        "Folder for files that clients upload and for batches; made when the first comes. Empty: neither is served.",
+    )
     enable_cache_report = field(bool, False, "Report the cached prompt tokens in usage.prompt_tokens_details.")
     return_input_ids = field(bool, False, "Let answers carry the prompt's token ids.")
     return_output_ids = field(bool, False, "Let answers carry the generated token ids.")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -11,8 +15,13 @@ from starlette.routing import Route
 
 from sgl_core import __version__
 from sgl_core.serve.anthropic import routes as anthropic
+from sgl_core.serve.batches import routes as batches
+from sgl_core.serve.batches.runner import BatchRunner
+from sgl_core.serve.batches.state import BatchStates
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.embedding import routes as embedding
+from sgl_core.serve.files import routes as files
+from sgl_core.serve.files.store import FileStore
 from sgl_core.serve.native import control_routes, parse_routes, session_routes
 from sgl_core.serve.native.sessions import Sessions
 from sgl_core.serve.ollama import routes as ollama
@@ -50,6 +59,8 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *parse_routes.routes(),
             *session_routes.routes(),
             *control_routes.routes(),
+            *files.routes(),
+            *batches.routes(),
         ],
         middleware=[
             Middleware(RequestIds),
@@ -57,9 +68,30 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             Middleware(Keys, settings=settings),
         ],
         exception_handlers={HTTPException: http_exception},
+        lifespan=_lifespan,
     )
-    app.state.service = service
-    app.state.settings = settings
-    app.state.responses = ResponseStore()
-    app.state.sessions = Sessions()
+    state = app.state
+    state.service = service
+    state.settings = settings
+    state.responses = ResponseStore()
+    state.sessions = Sessions()
+    state.files = state.batches = None
+    if settings.file_storage is not None:
+        folder = Path(settings.file_storage)
+        state.files = FileStore(folder / "files")
+        state.batches = BatchRunner(BatchStates(folder / "batches"), state.files, service, state.responses)
     return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    """Unfinished batches of a former run go on; what runs in the background ends with the server."""
+    runner: BatchRunner | None = app.state.batches
+    if runner is not None:
+        runner.start()
+    try:
+        yield
+    finally:
+        if runner is not None:
+            await runner.close()
+        app.state.responses.close()

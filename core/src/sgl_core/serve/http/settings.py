@@ -19,3 +19,5 @@ class HttpSettings:
     root_path: str = ""
     header_seconds: float = 5.0
     """How long a stream waits for its first event before it answers 200, so that early failures keep their status."""
+    file_storage: str | None = None
+    """The folder of uploaded files and batches; None: neither is served."""

@@ -1,0 +1,1 @@
+"""Files that clients upload: kept in one folder, written atomically, bounded in size."""
