@@ -41,6 +41,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "max_body_mib",
         "drain_seconds",
         "file_storage_path",
+        "docs_page",
         "tool_call_parser",
         "reasoning_parser",
     ),

@@ -146,4 +146,5 @@ def http_settings(config: Config) -> HttpSettings:
         max_body_bytes=int(config.get("max_body_mib") * 1024 * 1024),
         root_path=config.get("fastapi_root_path") or "",
         file_storage=config.get("file_storage_path") or None,
+        docs_page=bool(config.get("docs_page")),
     )

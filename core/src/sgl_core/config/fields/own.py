@@ -51,6 +51,7 @@ class Server(Subject):
         "of this machine only.",
     )
     max_body_mib = field(float, 64.0, "Largest request body in MiB; larger ones are answered 413.")
+    docs_page = field(bool, False, "Serve a page of all routes at /docs. /openapi.json is always there.")
     drain_seconds = field(
         float,
         30.0,

@@ -134,6 +134,6 @@ def chat_tool_choice(choice: dict[str, Any] | None) -> str | dict[str, Any] | No
             raise refuse("tool_choice.name", "is required with type tool")
         return {"type": "function", "function": {"name": choice["name"]}}
     words = {"auto": "auto", "any": "required", "none": "none"}
-    if kind not in words:
+    if not isinstance(kind, str) or kind not in words:
         raise refuse("tool_choice.type", f"must be auto, any, tool or none, not {shown(kind)}")
     return words[kind]

@@ -188,6 +188,10 @@ class BatchRunner:
                 self._write(batch, line, error.status, error_body(error))
             except RecursionError:
                 self._write(batch, line, 400, error_body(RequestError("the body is nested too deeply")))
+            except Exception:
+                log.exception("batch %s: %r failed", batch["id"], line.custom_id)
+                fault = RequestError("internal error; the server's log has the details", status=500)
+                self._write(batch, line, 500, error_body(fault))
             else:
                 self._write(batch, line, 200, body)
             return

@@ -25,6 +25,7 @@ from sgl_core.serve.files.store import FileStore
 from sgl_core.serve.native import control_routes, parse_routes, session_routes
 from sgl_core.serve.native.sessions import Sessions
 from sgl_core.serve.ollama import routes as ollama
+from sgl_core.serve.reference import routes as reference
 from sgl_core.serve.responses import routes as responses
 from sgl_core.serve.responses.store import ResponseStore
 
@@ -61,6 +62,7 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *control_routes.routes(),
             *files.routes(),
             *batches.routes(),
+            *reference.routes(),
         ],
         middleware=[
             Middleware(RequestIds),

@@ -21,3 +21,5 @@ class HttpSettings:
     """How long a stream waits for its first event before it answers 200, so that early failures keep their status."""
     file_storage: str | None = None
     """The folder of uploaded files and batches; None: neither is served."""
+    docs_page: bool = False
+    """Whether /docs is a page of all routes."""

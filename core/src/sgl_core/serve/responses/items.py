@@ -33,7 +33,7 @@ def _item(entry: Any, where: str) -> dict[str, Any]:
     if not isinstance(entry, Mapping):
         raise _wrong(where, f"must be an object, not {shown(entry)}")
     kind = entry.get("type") or "message"
-    if kind not in _PREFIXES:
+    if not isinstance(kind, str) or kind not in _PREFIXES:
         raise RequestError(
             f"{where}.type: items of type {shown(kind)} are not served; use message, function_call, "
             "function_call_output or reasoning",
@@ -42,7 +42,7 @@ def _item(entry: Any, where: str) -> dict[str, Any]:
         )
     item = {**entry, "type": kind, "id": entry.get("id") or f"{_PREFIXES[kind]}_{uuid.uuid4().hex}"}
     if kind == "message":
-        if item.get("role") not in ROLES:
+        if not isinstance(item.get("role"), str) or item["role"] not in ROLES:
             raise _wrong(
                 f"{where}.role", f"must be user, assistant, system or developer, not {shown(item.get('role'))}"
             )
@@ -75,7 +75,7 @@ def _part(part: Any, kind: str, where: str) -> dict[str, Any]:
     found = part.get("type") if isinstance(part, Mapping) else None
     if found == "refusal" and isinstance(part.get("refusal"), str):
         return {"type": "refusal", "refusal": part["refusal"]}
-    if found not in _TEXT_PARTS:
+    if not isinstance(found, str) or found not in _TEXT_PARTS:
         raise RequestError(
             f"{where}: this model reads text only, not {shown(found)}", param="input", code="unsupported_content"
         )
