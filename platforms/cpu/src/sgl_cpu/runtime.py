@@ -27,15 +27,17 @@ class CpuRuntime:
         prepare_environment()
 
     def make_worker(self, rank: int) -> ModelWorker:
-        """The worker of ``rank``; only rank 0 exists on this platform."""
+        """The worker of ``rank``; only rank 0 exists on this platform. Raises ValueError for another, and for an attention
+        backend that was asked for and cannot serve."""
         if rank != 0:
             raise ValueError(f"the CPU platform runs one worker, rank {rank} is not served")
-        from sgl_torch.worker import TorchWorker  # imports torch, which must find the environment prepared
+        # These import torch, which must find the environment prepared.
+        from .kernels.worker import make_worker
 
         self.set_threads()
         log.info("cpu: %d threads of %d allowed CPUs", self.threads, allowed_cpus())
         registries = self._registries or self._plan.registries()
-        return TorchWorker.from_plan(self._plan, registries, device="cpu", threads=self.threads, setup=self.set_threads)
+        return make_worker(self._plan, registries, threads=self.threads, setup=self.set_threads)
 
     def set_threads(self) -> None:
         """Set torch's pool for the calling thread (OpenMP keeps the count by thread) and those made later."""
@@ -54,3 +56,5 @@ def thread_count(asked: int | None, allowed: int) -> int:
             f"use 1 to {allowed}"
         )
     return asked
+
+

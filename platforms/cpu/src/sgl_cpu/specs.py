@@ -24,5 +24,5 @@ CPU = PlatformSpec(
         "mem_fraction_static",
         "cpu_threads",
     ),
-    rank={"attention": ("torch_native",), "samplers": ("pytorch",)},
+    rank={"attention": ("sgl_ops", "torch_native"), "samplers": ("sgl_ops", "pytorch")},
 )

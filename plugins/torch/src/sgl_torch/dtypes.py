@@ -19,6 +19,7 @@ KV_DTYPES = {
     "bf16": torch.bfloat16,
     "fp8_e4m3": torch.float8_e4m3fn,
     "fp8_e5m2": torch.float8_e5m2,
+    "int8": torch.int8,
 }
 
 FP8_DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)

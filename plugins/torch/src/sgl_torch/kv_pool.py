@@ -32,9 +32,16 @@ class KVPool:
             torch.empty((num_slots, num_kv_heads, head_dim), dtype=dtype, device=device) for _ in range(num_layers)
         ]
         self.v = [torch.empty((num_slots, num_kv_heads, v_dim), dtype=dtype, device=device) for _ in range(num_layers)]
+        self.k_scales: list[torch.Tensor] = []
+        self.v_scales: list[torch.Tensor] = []
         # index operations treat fp8 as the bytes it is
         self._k_raw = [t.view(torch.uint8) if self.fp8 else t for t in self.k]
         self._v_raw = [t.view(torch.uint8) if self.fp8 else t for t in self.v]
+
+    def add_scales(self) -> None:
+        """Scales [slots, kv_heads] float32 per layer beside the keys and values, for backends that store int8."""
+        for scales, stored in ((self.k_scales, self.k), (self.v_scales, self.v)):
+            scales += [torch.empty(t.shape[:2], dtype=torch.float32, device=t.device) for t in stored[len(scales) :]]
 
     def store(
         self,
@@ -62,7 +69,7 @@ class KVPool:
         offsets = torch.arange(page_size, device=pairs.device)
         source = (pairs[:, :1] * page_size + offsets).flatten()
         target = (pairs[:, 1:] * page_size + offsets).flatten()
-        for tensor in (*self._k_raw, *self._v_raw):
+        for tensor in (*self._k_raw, *self._v_raw, *self.k_scales, *self.v_scales):
             tensor.index_copy_(0, target, tensor.index_select(0, source))
 
     def _encode(self, x: torch.Tensor, scale: float) -> torch.Tensor:
@@ -79,5 +86,6 @@ class KVPool:
 
 
 def bytes_per_token(num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, v_head_dim: int = 0) -> int:
-    """Bytes that one token's keys and values take over all layers."""
-    return num_layers * num_kv_heads * (head_dim + (v_head_dim or head_dim)) * dtype.itemsize
+    """Bytes that one token's keys and values take over all layers; int8 ones have a float32 scale per head."""
+    elements = head_dim + (v_head_dim or head_dim)
+    return num_layers * num_kv_heads * (elements * dtype.itemsize + (8 if dtype == torch.int8 else 0))

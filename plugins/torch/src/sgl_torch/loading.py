@@ -51,12 +51,15 @@ def load(
     registries: Registries,
     progress: ProgressSink,
     weights: Iterable[tuple[str, WeightPart]] | None = None,
+    shared: dict[str, Any] | None = None,
 ) -> Loaded:
-    """Load the model of ``info``, from its files unless ``weights`` are given. Raises what went wrong with a message for the operator; nothing is half loaded then."""
+    """Load the model of ``info``, from its files unless ``weights`` are given; ``shared`` is ``OpContext.shared``. Raises what went wrong with a message for the operator; nothing is half loaded then."""
     device = torch.device(settings.device)
     dtype = compute_dtype(settings.dtype, info.dtype, fast_dtypes(settings))
     context_length = int(settings.context_length or info.context_length)
-    op_context = OpContext(device=device, dtype=dtype, threads=settings.threads, features=settings.features)
+    op_context = OpContext(
+        device=device, dtype=dtype, threads=settings.threads, features=settings.features, shared={} if shared is None else shared
+    )
     ops = bind(registries, op_context, settings.platform)
     context = LayerContext(
         ops=ops,
@@ -81,6 +84,7 @@ def load(
         attention=attention,
         page_size=settings.page_size,
         max_requests=settings.max_requests,
+        context_length=context_length,
         device=device,
     )
     capacity = Capacity(
@@ -248,7 +252,10 @@ def _kv_scale_notes(model: nn.Module, pool: KVPool) -> tuple[str, ...]:
 
 def _op_notes(ops: Ops) -> tuple[str, ...]:
     kernels = sorted({name for name in ops.chosen.values() if not name.startswith("torch")})
-    missed = [f"op {name} not used: {why}" for name, why in sorted(ops.passed_over.items())]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in sorted(ops.passed_over.items()):
+        by_reason.setdefault(why, []).append(name)
+    missed = [f"slow, not used: {', '.join(names)}: {why}" for why, names in by_reason.items()]
     served = f"ops: {', '.join(kernels)}" if kernels else "ops: torch (sgl-ops has faster ones)"
     return (served, *missed)
 

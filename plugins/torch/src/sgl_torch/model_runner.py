@@ -47,6 +47,7 @@ class ModelRunner:
         attention: AttentionBackend,
         page_size: int,
         max_requests: int,
+        context_length: int,
         device: torch.device,
     ) -> None:
         self.model = model
@@ -54,6 +55,7 @@ class ModelRunner:
         self.pool = pool
         self.attention = attention
         self.page_size = page_size
+        self.context_length = context_length
         self.device = device
         self.graph: GraphRunner | None = None
         self.last_tokens = torch.zeros(max_requests, dtype=torch.int64, device=device)

@@ -44,7 +44,8 @@ class TorchStep:
 
 
 class TorchWorker:
-    """Made by a platform's runtime. ``setup`` runs first on the step thread (thread counts, affinity)."""
+    """Made by a platform's runtime. ``setup`` runs first on the step thread (thread counts, affinity); ``shared`` is what the
+    platform's ops and attention backend find in ``OpContext.shared``."""
 
     def __init__(
         self,
@@ -55,12 +56,14 @@ class TorchWorker:
         sampler: str = "pytorch",
         graph_runner: GraphRunnerFactory | None = None,
         setup: Callable[[], None] | None = None,
+        shared: dict[str, Any] | None = None,
     ) -> None:
         self._info = info
         self._settings = settings
         self._registries = registries
         self._sampler = sampler
         self._graph_runner = graph_runner
+        self._shared = shared
         self._loaded: Loaded | None = None
         self._stepper: Stepper | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sgl-step", initializer=setup)
@@ -87,7 +90,7 @@ class TorchWorker:
 
     def _load(self, progress: ProgressSink) -> Capacity:
         ask_for_strict_matmul()
-        loaded = load(self._info, self._settings, self._registries, progress)
+        loaded = load(self._info, self._settings, self._registries, progress, shared=self._shared)
         runner = loaded.runner
         make_sampler = self._registries.samplers.load(self._sampler)
         sampler = make_sampler(self._info.vocab_size, self._settings.max_requests, runner.device)

@@ -71,3 +71,9 @@ class Own(Subject):
         None,
         "Compute threads of a CPU worker. Unset takes the cores that this process may use (affinity and cgroup quota).",
     )
+    cpu_exact_activations = field(
+        bool,
+        False,
+        "Multiply quantized weights with float32 activations and store a float32 KV cache where none is named, for "
+        "comparisons with a float32 reference. Several times slower.",
+    )

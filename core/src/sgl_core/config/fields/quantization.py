@@ -37,7 +37,18 @@ class Quantization(Subject):
         str,
         "auto",
         "Data type of the KV cache. auto uses the model's; the 8-bit and 4-bit ones hold two to four times the tokens.",
-        choices=("auto", "fp8_e5m2", "fp8_e4m3", "mxfp8", "bf16", "bfloat16", "nvfp4", "fp4_mx_block16", "fp4_e2m1"),
+        choices=(
+            "auto",
+            "int8",
+            "fp8_e5m2",
+            "fp8_e4m3",
+            "mxfp8",
+            "bf16",
+            "bfloat16",
+            "nvfp4",
+            "fp4_mx_block16",
+            "fp4_e2m1",
+        ),
         resolvable=True,
     )
     modelopt_quant = field(

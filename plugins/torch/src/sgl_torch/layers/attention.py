@@ -61,6 +61,11 @@ class Attention(nn.Module):
         self.sinks = torch.zeros(num_heads, dtype=torch.float32, device=context.device) if sinks else None
 
     @property
+    def norms(self) -> tuple[RMSNorm | None, RMSNorm | None]:
+        """(q_norm, k_norm)."""
+        return self._norms
+
+    @property
     def q_norm(self) -> RMSNorm | None:
         return self._norms[0]
 

@@ -31,7 +31,8 @@ class Embedding(nn.Module):
         """Take a table [vocab, hidden]; a tied head takes it too."""
         self._table = self._op.pack(part, self._dtype)
         if self._tied is not None:
-            self._tied.load(part if not isinstance(part, torch.Tensor) else self._op.unpack(self._table))
+            again = not isinstance(part, torch.Tensor) or getattr(self._op, "keeps_parts", False)
+            self._tied.load(part if again else self._op.unpack(self._table))
 
     def dense(self) -> torch.Tensor:
         """The table as a dense tensor."""

@@ -1,0 +1,139 @@
+"""The ops ``linear`` and ``embedding`` over packed matrices: GGUF blocks and 16-bit weights stay as they are in the file."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+
+import numpy as np
+import sgl_ops
+import torch
+from numpy.typing import NDArray
+from sgl_ops import formats, linear
+
+from sgl_core.api.checkpoint import GGML_TYPES
+from sgl_torch.ops import OpContext, WeightPart
+
+from .session import Kernels
+
+log = logging.getLogger("sgl_cpu")
+
+_DENSE = {torch.float32: ("F32", torch.float32), torch.float16: ("F16", torch.int16), torch.bfloat16: ("BF16", torch.int16)}
+_MANY = 8
+"""Matrices that one call multiplies at most."""
+
+
+class Matrix:
+    """Matrices stacked by rows, each packed in its own format."""
+
+    __slots__ = ("__weakref__", "columns", "offsets", "parts", "rows", "strides")
+
+    def __init__(self, parts: Sequence[linear.Packed]) -> None:
+        self.parts = list(parts)
+        self.columns = parts[0].n_in
+        ends = np.cumsum([part.n_out for part in parts]).tolist()
+        self.rows = ends[-1]
+        self.offsets = [0, *ends[:-1]]
+        self.strides = [self.rows] * len(parts)
+
+    def dense(self) -> torch.Tensor:
+        """[rows, columns] float32."""
+        return torch.from_numpy(np.concatenate([part.dequantize() for part in self.parts]))
+
+
+class KernelLinear:
+    """See :class:`sgl_torch.ops.LinearOp`."""
+
+    def __init__(self, context: OpContext) -> None:
+        self._kernels = Kernels.of(context)
+
+    def pack(self, parts: Sequence[WeightPart], dtype: torch.dtype) -> Matrix:
+        return Matrix([pack(part, self._kernels) for part in parts])
+
+    def unpack(self, packed: Matrix) -> torch.Tensor:
+        return packed.dense()
+
+    def __call__(self, x: torch.Tensor, packed: Matrix, bias: torch.Tensor | None) -> torch.Tensor:
+        kernels = self._kernels
+        if x.stride(-1) != 1:
+            x = x.contiguous()
+        rows = x.shape[0]
+        out = kernels.arena.empty(rows, packed.rows)
+        base, add = out.data_ptr(), None if bias is None else bias.data_ptr()
+        for first in range(0, len(packed.parts), _MANY):
+            offsets = packed.offsets[first : first + _MANY]
+            linear.run_many(
+                packed.parts[first : first + _MANY],
+                x.data_ptr(),
+                [base + 4 * offset for offset in offsets],
+                None if add is None else [add + 4 * offset for offset in offsets],
+                rows=rows,
+                ldx=x.stride(0),
+                ldo=packed.strides,
+                exact=kernels.exact,
+            )
+        return out
+
+
+class KernelEmbedding:
+    """See :class:`sgl_torch.ops.EmbeddingOp`."""
+
+    keeps_parts = True
+    """A tied head may be given the same part again: it is packed once."""
+
+    def __init__(self, context: OpContext) -> None:
+        self._kernels = Kernels.of(context)
+
+    def pack(self, part: WeightPart, dtype: torch.dtype) -> Matrix:
+        return Matrix([pack(part, self._kernels)])
+
+    def unpack(self, packed: Matrix) -> torch.Tensor:
+        return packed.dense()
+
+    def __call__(self, ids: torch.Tensor, packed: Matrix) -> torch.Tensor:
+        count = ids.shape[0]
+        out = self._kernels.arena.empty(count, packed.columns)
+        packed.parts[0].embed(ids.data_ptr(), out.data_ptr(), count=count, wide=ids.dtype == torch.int64)
+        return out
+
+
+def pack(part: WeightPart, kernels: Kernels) -> linear.Packed:
+    """One matrix in the form of its format; what has no kernel is dequantized to float32 and multiplied so."""
+    name, raw, owner = _source(part)
+    rows, columns = int(np.prod(part.shape[:-1])), int(part.shape[-1])
+    key = (id(owner), name, rows, columns)
+    known = kernels.packed.get(key)
+    if known is not None and known.owner() is owner:
+        return known  # type: ignore[no-any-return]
+    kernels.packings += 1
+    made = Shared(linear.pack(name, raw, rows, columns).data)
+    made.owner = weakref.ref(owner)
+    kernels.packed[key] = made
+    return made
+
+
+class Shared(linear.Packed):
+    """A packed matrix that knows the array it was made from."""
+
+    __slots__ = ("__weakref__", "owner")
+    owner: weakref.ref[object]
+
+
+def _source(part: WeightPart) -> tuple[str, NDArray[np.generic], object]:
+    """(format, raw bytes, the object that owns them)."""
+    if isinstance(part, torch.Tensor):
+        name, view = _DENSE.get(part.dtype, ("F32", torch.float32))
+        dense = (part if part.dtype in _DENSE else part.float()).contiguous()
+        return name, dense.view(view).numpy(), part
+    name = GGML_TYPES[part.ggml_type].name
+    if name in formats.WEIGHTS:
+        try:
+            linear.packed_bytes(name, int(np.prod(part.shape[:-1])), int(part.shape[-1]))
+        except sgl_ops.OpsError as error:
+            log.info("a %s matrix of %s is multiplied in float32: %s", name, part.shape, error)
+        else:
+            return name, np.ascontiguousarray(part.raw), part.raw
+    else:
+        log.info("no kernel multiplies %s blocks: a matrix of %s is kept in float32", name, part.shape)
+    return "F32", part.dequantize(torch.float32).contiguous().numpy(), part.raw

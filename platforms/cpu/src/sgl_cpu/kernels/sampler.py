@@ -1,0 +1,42 @@
+"""The sampler ``sgl_ops``: sgl-torch's, with the choice itself made by kernels over the batch, without sorting the vocabulary."""
+
+from __future__ import annotations
+
+import numpy as np
+import sgl_ops
+import torch
+from numpy.typing import NDArray
+from sgl_ops import sampling
+
+from sgl_torch.sampling import Sampler
+
+
+class KernelSampler(Sampler):
+    """Greedy rows get the same tokens as with the sampler ``pytorch``. A drawn token is a function of the row's logits, limits,
+    seed and number of generated tokens; the random numbers are other ones."""
+
+    def _choose(self, logits: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
+        if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
+            return super()._choose(logits, index)
+        table = self._slots
+        rows, vocab = logits.shape
+        out = torch.empty(rows, dtype=torch.int32)
+        if table.greedy[index].all():
+            sampling.argmax(logits.data_ptr(), out.data_ptr(), rows=rows, vocab=vocab, ld=logits.stride(0))
+            return out.to(torch.int64)
+        limits = table.limits(index)
+        temperature = np.where(table.greedy[index], np.float32(0), limits.temperature)
+        sampling.sample(
+            logits.data_ptr(),
+            out.data_ptr(),
+            rows=rows,
+            vocab=vocab,
+            ld=logits.stride(0),
+            temperature=temperature,
+            top_k=np.minimum(limits.top_k, vocab).astype(np.int32),
+            top_p=np.ascontiguousarray(limits.top_p),
+            min_p=np.ascontiguousarray(limits.min_p),
+            seeds=table.seed[index].view(np.int64),
+            positions=table.generated[index],
+        )
+        return out.to(torch.int64)

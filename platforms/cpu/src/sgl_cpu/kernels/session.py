@@ -1,0 +1,80 @@
+"""Kernels: what the ops, the attention backend and the tape of one loaded model share, and whether they can serve it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import sgl_ops
+import torch
+
+from sgl_torch.ops import OpUnavailable
+
+from .arena import Arena
+
+NAME = "sgl_ops"
+"""The key of :class:`Kernels` in ``OpContext.shared``, and the name of the attention backend and the sampler."""
+
+
+class Shares(Protocol):
+    """What is read of ``OpContext`` and ``AttentionContext``."""
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def shared(self) -> dict[str, Any]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Kernels:
+    """One per loaded model. ``exact`` multiplies with float32 activations (slow); otherwise integer formats quantize them to
+    8 bits in blocks of 32."""
+
+    threads: int
+    exact: bool = False
+    arena: Arena = field(default_factory=Arena)
+    packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
+    """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
+    packings: int = 0
+    """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
+
+    @staticmethod
+    def of(context: Shares) -> Kernels:
+        """The session of this model. Raises OpUnavailable where the kernels cannot serve it, with what to do."""
+        why = why_not(context.dtype, context.device)
+        if why:
+            raise OpUnavailable(why)
+        kernels = context.shared.get(NAME)
+        if kernels is None:
+            kernels = context.shared[NAME] = Kernels(threads=context.threads)
+        if sgl_ops.threads() != kernels.threads:
+            sgl_ops.set_threads(kernels.threads)
+        return kernels  # type: ignore[no-any-return]
+
+    @contextmanager
+    def recording(self, arena: Arena) -> Iterator[None]:
+        """Inside the block results lie in ``arena``, which nothing but recorded steps uses."""
+        usual, self.arena = self.arena, arena
+        try:
+            yield
+        finally:
+            self.arena = usual
+
+
+def why_not(dtype: torch.dtype, device: torch.device) -> str:
+    """Why the kernels cannot serve, or ""."""
+    library = sgl_ops.available()
+    if not library:
+        return library.reason
+    if device.type != "cpu":
+        return f"the kernels run on the CPU, not on {device}"
+    if dtype != torch.float32:
+        return f"the kernels compute in float32, not {str(dtype).removeprefix('torch.')}"
+    return ""

@@ -1,0 +1,63 @@
+"""The TorchWorker of a CPU plan: with the kernels' session, the decode tape and one torch thread where the kernels serve."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import sgl_ops
+import torch
+
+from sgl_torch.graph import GraphRunner
+from sgl_torch.model_runner import ModelRunner
+from sgl_torch.settings import RuntimeSettings
+from sgl_torch.worker import TorchWorker
+
+from .choice import choose
+from .session import NAME, Kernels
+from .tape import GraphOptions, TapeRunner
+
+if TYPE_CHECKING:
+    from sgl_core.plan import Plan
+    from sgl_core.registry import Registries
+
+log = logging.getLogger("sgl_cpu")
+
+
+def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Callable[[], None]) -> TorchWorker:
+    """Raises ValueError where a backend that was asked for cannot serve."""
+    settings = RuntimeSettings.from_plan(plan, device="cpu", threads=threads)
+    choice = choose(plan, settings, torch.device("cpu"))
+    if choice.why_not:
+        log.warning("slow: torch attends and multiplies instead of the kernels of sgl-ops: %s", choice.why_not)
+    kernels = Kernels(threads=threads, exact=bool(plan.config.get("cpu_exact_activations")))
+    options = GraphOptions.from_config(plan.config, choice.settings.max_requests)
+
+    def graphs(runner: ModelRunner) -> GraphRunner | None:
+        if NAME not in {name[: len(NAME)] for name in runner.ops.chosen.values()}:
+            return None
+        # The kernels' pool computes; torch's own threads would only take cores from it. (OpenMP counts by calling thread.)
+        torch.set_num_threads(1)
+        return CpuGraphs(runner, kernels, options)
+
+    return TorchWorker(
+        plan.model,
+        choice.settings,
+        registries,
+        sampler=choice.sampler,
+        graph_runner=graphs,
+        setup=setup,
+        shared={NAME: kernels},
+    )
+
+
+class CpuGraphs(TapeRunner):
+    """The tape with a line on the kernels in the start-up table."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        kernels = self._kernels
+        activations = "float32" if kernels.exact else "8 bit for integer formats"
+        line = f"kernels: {sgl_ops.isa()}, {kernels.threads} threads, activations {activations}"
+        return (line, *super().notes)
