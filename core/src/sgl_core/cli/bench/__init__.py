@@ -1,4 +1,4 @@
-"""``sgl bench``: measurements. ``sgl bench serve`` loads a running server through its OpenAI API."""
+"""``sgl bench``: measurements. ``serve`` loads one running server through its OpenAI API, ``compare`` several in turns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 USAGE = """\
 usage: sgl bench serve [--url URL] [options]
+       sgl bench compare URL URL ... [options]
 
-  serve   requests against a running server: time to first token, inter-token latency, throughput
+  serve     requests against a running server: time to first token, inter-token latency, throughput
+  compare   the same load on several servers in turns, and the first one's figures against the others'
 
-`sgl bench serve --help` shows its options."""
+`sgl bench serve --help` and `sgl bench compare --help` show their options."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -20,6 +22,10 @@ def main(argv: Sequence[str]) -> int:
         from .serve import main as serve
 
         return serve(words[1:])
+    if words[:1] == ["compare"]:
+        from .compare import main as compare
+
+        return compare(words[1:])
     asked = not words or words[0] in ("-h", "--help")
     print(USAGE, file=sys.stdout if asked else sys.stderr)
     return 0 if asked else 2

@@ -15,7 +15,11 @@ PERCENTILES = (50, 90, 99)
 
 @dataclass(slots=True)
 class Record:
-    """Times in seconds from the moment the request was sent. ``gaps`` lie between the events that brought text."""
+    """Times in seconds from the moment the request was sent. ``gaps`` lie between the events that brought text.
+
+    ``output_tokens`` is what the server's usage says; a server that sends none has its events with text counted, and
+    ``counted`` is true.
+    """
 
     sent: float
     first: float | None = None
@@ -24,6 +28,8 @@ class Record:
     prompt_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    counted: bool = False
+    text: str = ""
     error: str = ""
 
 
@@ -31,20 +37,20 @@ async def measure(client: Client, path: str, body: dict[str, Any]) -> Record:
     """Send one streamed request and time what comes."""
     record = Record(sent=time.perf_counter())
     before = record.sent
+    pieces: list[str] = []
+    usage: dict[str, Any] = {}
     try:
         async for data in client.stream(path, body):
             now = time.perf_counter()
             event = json.loads(data)
-            if "error" in event:
-                record.error = str(event["error"].get("message", event["error"]))
+            if event.get("error"):
+                record.error = _message(event["error"])
                 break
-            usage = event.get("usage")
-            if usage:
-                record.prompt_tokens = usage["prompt_tokens"]
-                record.output_tokens = usage["completion_tokens"]
-                record.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-            if not any(_has_text(choice) for choice in event.get("choices", ())):
+            usage = event.get("usage") or usage
+            brought = [_text(choice) for choice in event.get("choices") or ()]
+            if not any(brought):
                 continue
+            pieces += brought
             if record.first is None:
                 record.first = now - record.sent
             else:
@@ -53,12 +59,25 @@ async def measure(client: Client, path: str, body: dict[str, Any]) -> Record:
     except (HttpError, ValueError) as error:
         record.error = str(error) or type(error).__name__
     record.last = time.perf_counter() - record.sent
+    record.text = "".join(pieces)
+    record.counted = "completion_tokens" not in usage
+    record.prompt_tokens = usage.get("prompt_tokens") or 0
+    record.output_tokens = (
+        len(record.gaps) + (record.first is not None) if record.counted else usage["completion_tokens"]
+    )
+    record.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     return record
 
 
-def _has_text(choice: dict[str, Any]) -> bool:
+def _message(error: Any) -> str:
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+def _text(choice: dict[str, Any]) -> str:
+    """What a choice of an event brings to the reader; for tool calls, which have no text of their own, their JSON."""
     delta = choice.get("delta") or choice
-    return bool(delta.get("content") or delta.get("text") or delta.get("reasoning_content") or delta.get("tool_calls"))
+    text = delta.get("content") or delta.get("text") or delta.get("reasoning_content")
+    return text or (json.dumps(delta["tool_calls"]) if delta.get("tool_calls") else "")
 
 
 def summary(records: Sequence[Record], seconds: float) -> dict[str, Any]:
