@@ -11,6 +11,7 @@ import pytest
 from sgl_core.engine.messages import Control, ControlResult
 from sgl_core.serve.core.request_log import RequestLog
 from sgl_core.serve.http.settings import HttpSettings
+from sgl_core.serve.testing import sentencepiece_tokenizer
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +86,15 @@ async def test_a_session_keeps_its_turns(serve) -> None:
         assert (await api.post("/generate", {"text": "x", **params(key)})).status_code == 400
 
 
+async def test_a_session_has_one_beginning_of_sequence_token(serve) -> None:
+    llama = sentencepiece_tokenizer()
+    async with serve(with_tokenizer=llama) as api:
+        key = (await api.post("/open_session", {"capacity_of_str_len": 1000})).json()
+        for text in ("ab", "cd"):
+            assert (await api.post("/generate", {"text": text, **params(key)})).status_code == 200
+        assert [message.input_ids.count(llama.bos_token_id) for message in api.channel.generated()] == [1, 1]
+
+
 async def test_session_refusals(serve) -> None:
     async with serve() as api:
         assert (await api.post("/open_session", {"capacity_of_str_len": 0})).status_code == 400
@@ -136,6 +146,14 @@ async def test_control_operations_reach_the_worker(serve) -> None:
         assert (await api.client.get("/model_info")).json()["weight_version"] == "v2"
 
 
+async def test_the_weight_version_is_a_label(serve) -> None:
+    async with serve() as api:
+        assert (await api.client.get("/get_weight_version")).json() == {"weight_version": "default"}
+        assert (await api.post("/update_weight_version", {"new_version": "v3"})).json()["success"] is True
+        assert (await api.client.get("/weight_version")).json() == {"weight_version": "v3"}
+        assert (await api.post("/update_weight_version", {})).status_code == 400
+
+
 async def test_what_the_worker_lacks_is_a_501_with_the_reason(serve) -> None:
     async with serve(silent=True) as api:
 
@@ -149,7 +167,7 @@ async def test_what_the_worker_lacks_is_a_501_with_the_reason(serve) -> None:
             response = await api.post(path, {})
             assert response.status_code == 501
             assert "has no operation" in response.json()["error"]["message"]
-        for path in ("/load_lora_adapter", "/update_weights_from_tensor"):
+        for path in ("/load_lora_adapter", "/update_weights_from_tensor", "/v1/audio/speech"):
             assert (await api.post(path, {})).status_code == 501
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from sgl_core.engine.messages import Output
 from sgl_core.serve.responses.store import Record, ResponseStore
 from sgl_core.serve.testing import says
 
@@ -118,6 +120,43 @@ async def test_continuation_keeps_the_whole_conversation_but_not_the_instruction
         response = await api.post(ROUTE, {"input": "x", "previous_response_id": first["id"]})
         assert response.status_code == 404
         assert response.json()["error"]["param"] == "previous_response_id"
+
+
+async def test_the_prompt_is_counted(serve) -> None:
+    async with serve() as api:
+        await api.post(ROUTE, {"input": "hello", "instructions": "Be brief."})
+        counted = await api.post(f"{ROUTE}/input_tokens", {"input": "hello", "instructions": "Be brief."})
+        assert counted.json()["input_tokens"] == len(api.channel.generated()[0].input_ids)
+        assert len(api.channel.generated()) == 1
+
+
+async def test_a_response_that_failed_says_so(serve) -> None:
+    def full(message: Any) -> Any:
+        yield Output(rid=message.rid, finish_reason="error", message="the queue is full", status=429)
+
+    async with serve(full) as api:
+        for extra in ({}, {"stream": True}):
+            assert (await api.post(ROUTE, {"input": "x", **extra})).status_code == 429
+        made = (await api.post(ROUTE, {"input": "x", "background": True})).json()
+        events = events_of((await api.client.get(f"{ROUTE}/{made['id']}?stream=true")).text)
+        assert events[-1]["type"] == "response.failed"
+        assert events[-1]["response"]["error"]["code"] == "rate_limit_exceeded"
+        kept = [record.response["status"] for record in api.app.state.responses._records.values()]
+        assert kept == ["failed"] * 3
+
+
+async def test_a_client_that_leaves_cancels_its_response(serve) -> None:
+    async with serve(silent=True) as api:
+        asking = asyncio.create_task(api.post(ROUTE, {"input": "x"}))
+        for _ in range(1000):
+            if api.channel.generated():
+                break
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        (record,) = api.app.state.responses._records.values()
+        assert record.response["status"] == "cancelled"
+        assert api.service.front.running == 0
 
 
 async def test_store_false_keeps_nothing(serve) -> None:

@@ -33,7 +33,7 @@ from .auth import Keys
 from .cors import Cors
 from .errors import endpoint, http_exception, json_response
 from .request_id import RequestIds
-from .routes import control, generation, health, models, tokens
+from .routes import control, generation, health, models, tokens, unserved
 from .settings import HttpSettings
 
 
@@ -63,6 +63,7 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *files.routes(),
             *batches.routes(),
             *reference.routes(),
+            *unserved.routes(),
         ],
         middleware=[
             Middleware(RequestIds),

@@ -10,9 +10,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sgl_core.serve.core.errors import RequestError
 
 from .errors import error_response, route_path
+from .routes.unserved import REFERENCE
 from .settings import HttpSettings
 
-OPEN_PATHS = frozenset({"/health", "/health_generate"})
+OPEN_PATHS = frozenset({"/health", "/health_generate", "/ping"})
 ADMIN_PATHS = frozenset(
     {
         "/flush_cache",
@@ -26,13 +27,10 @@ ADMIN_PATHS = frozenset(
         "/stop_profile",
         "/get_weights_by_name",
         "/update_weights_from_disk",
-        "/update_weights_from_distributed",
-        "/update_weights_from_tensor",
-        "/init_weights_update_group",
+        "/update_weight_version",
         "/release_memory_occupation",
         "/resume_memory_occupation",
-        "/load_lora_adapter",
-        "/unload_lora_adapter",
+        *REFERENCE,
     }
 )
 """Routes that change the server or show its insides: the administrator's where there is an admin key."""

@@ -11,11 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sgl_core.serve.core.errors import RequestError, refuse
-from sgl_core.serve.core.request_log import RequestLog
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.core.validate import check_integer, check_text
 from sgl_core.serve.http.body import parse_model, read_json, read_model
-from sgl_core.serve.http.errors import Handler, endpoint, json_response
+from sgl_core.serve.http.errors import endpoint, json_response
 from sgl_core.serve.openai.fields import ApiModel
 
 LOAD_SECONDS = 1800.0
@@ -56,6 +55,13 @@ class GetWeightsBody(ApiModel):
 
     name: str
     truncate_size: int | None = None
+
+
+class VersionBody(ApiModel):
+    """``new_version`` is what answers and /model_info then report."""
+
+    new_version: str
+    abort_all_requests: bool | None = None
 
 
 class MemoryBody(ApiModel):
@@ -159,38 +165,41 @@ async def resume_memory(request: Request) -> Response:
 async def configure_logging(request: Request) -> Response:
     body = await read_model(request, LoggingBody)
     service: Service = request.app.state.service
-    if body.log_level is not None:
-        if body.log_level.lower() not in LEVELS:
-            raise refuse("log_level", f"must be {', '.join(LEVELS)}, not {body.log_level!r}")
-        logging.getLogger("sgl").setLevel(body.log_level.upper())
-    level = body.log_requests_level
-    if level is not None:
-        check_integer(level, "log_requests_level", 0, 3)
+    if body.log_level is not None and body.log_level.lower() not in LEVELS:
+        raise refuse("log_level", f"must be {', '.join(LEVELS)}, not {body.log_level!r}")
+    if body.log_requests_level is not None:
+        check_integer(body.log_requests_level, "log_requests_level", 0, 3)
     if body.log_requests_format not in (None, "text", "json"):
         raise refuse("log_requests_format", f"must be text or json, not {body.log_requests_format!r}")
+    if body.log_level is not None:
+        logging.getLogger().setLevel(body.log_level.upper())
+        await service.front.control("log_level", level=body.log_level.upper())
+    request_log = service.request_log
+    if body.log_requests_level is not None:
+        request_log.level = body.log_requests_level
+    if body.log_requests_format is not None:
+        request_log.as_json = body.log_requests_format == "json"
     if body.log_requests is not None:
-        others = [observer for observer in service.front.observers if not isinstance(observer, RequestLog)]
-        if body.log_requests:
-            others.append(RequestLog(2 if level is None else level, as_json=body.log_requests_format == "json"))
-        service.front.observers = others
+        others = [observer for observer in service.front.observers if observer is not request_log]
+        service.front.observers = [*others, request_log] if body.log_requests else others
     return json_response({"message": "Logging configured.", "success": True})
 
 
-def _unserved(why: str) -> Handler:
-    async def answer(request: Request) -> Response:
-        raise RequestError(f"{request.url.path} is not served: {why}", status=501, code="not_implemented")
-
-    return endpoint(answer)
+async def weight_version(request: Request) -> Response:
+    service: Service = request.app.state.service
+    return json_response({"weight_version": service.card.weight_version})
 
 
-UNSERVED = {
-    "/update_weights_from_distributed": "weights are read from disk only (/update_weights_from_disk)",
-    "/update_weights_from_tensor": "weights are read from disk only (/update_weights_from_disk)",
-    "/init_weights_update_group": "weights are read from disk only (/update_weights_from_disk)",
-    "/load_lora_adapter": "this server runs without LoRA",
-    "/unload_lora_adapter": "this server runs without LoRA",
-}
-"""Routes of the reference system that no part serves, with the reason."""
+async def set_weight_version(request: Request) -> Response:
+    """Another label for the same weights, after they were changed by other means."""
+    body = await read_model(request, VersionBody)
+    check_text(body.new_version, "new_version")
+    service: Service = request.app.state.service
+    if body.abort_all_requests:
+        service.front.abort(everything=True)
+    service.front.card = replace(service.front.card, weight_version=body.new_version)
+    message = f"The weight version is {body.new_version}."
+    return json_response({"success": True, "message": message, "new_version": body.new_version})
 
 
 def routes() -> list[Route]:
@@ -205,5 +214,7 @@ def routes() -> list[Route]:
         Route("/release_memory_occupation", endpoint(release_memory), methods=both),
         Route("/resume_memory_occupation", endpoint(resume_memory), methods=both),
         Route("/configure_logging", endpoint(configure_logging), methods=["POST"]),
-        *(Route(path, _unserved(why), methods=["POST"]) for path, why in UNSERVED.items()),
+        Route("/get_weight_version", endpoint(weight_version), methods=["GET"]),
+        Route("/weight_version", endpoint(weight_version), methods=["GET"]),
+        Route("/update_weight_version", endpoint(set_weight_version), methods=["POST"]),
     ]

@@ -7,6 +7,7 @@ from sgl_core.serve.batches.routes import BatchBody
 from sgl_core.serve.embedding.classify import NativeBody
 from sgl_core.serve.embedding.rerank import RerankRequest
 from sgl_core.serve.embedding.score import ScoreRequest
+from sgl_core.serve.http.routes import unserved
 from sgl_core.serve.http.routes.tokens import DetokenizeRequest, TokenizeRequest
 from sgl_core.serve.native import control_routes as control
 from sgl_core.serve.native.parse_routes import ParseCallsBody, SeparateBody
@@ -33,9 +34,11 @@ PAGES = ("limit", "after", "order")
 
 _OPENAI = (
     E(path="/v1/chat/completions", family=OPENAI, summary="A chat answer.", model=ChatRequest, answers=SSE, refused=UNSERVED["chat"], ignored=ignored.CHAT),
+    E(path="/invocations", family=OPENAI, summary="A chat answer, for SageMaker.", model=ChatRequest, answers=SSE, refused=UNSERVED["chat"], ignored=ignored.CHAT),
     E(path="/v1/completions", family=OPENAI, summary="The continuation of a text.", model=CompletionRequest, answers=SSE, refused=UNSERVED["completions"], ignored=ignored.COMPLETIONS),
     E(path="/v1/embeddings", family=OPENAI, summary="Vectors of texts or token ids.", model=EmbeddingRequest, ignored=ignored.EMBEDDINGS),
     E(path="/v1/responses", family=OPENAI, summary="A response, stored unless store is false.", model=responses.ResponseRequest, answers=SSE, refused=responses.UNSERVED, ignored=ignored.RESPONSES),
+    E(path="/v1/responses/input_tokens", family=OPENAI, summary="How many tokens the prompt of a response has.", model=responses.ResponseRequest, refused=responses.UNSERVED, ignored={**ignored.RESPONSES, "personality": "no open model knows it"}),
     E(path="/v1/responses/{response_id}", methods=GET, family=OPENAI, summary="A stored response, or the events of a background one.", answers=SSE, query=("stream", "starting_after")),
     E(path="/v1/responses/{response_id}", methods=("DELETE",), family=OPENAI, summary="Forget a response."),
     E(path="/v1/responses/{response_id}/cancel", family=OPENAI, summary="End a response that still runs."),
@@ -49,6 +52,7 @@ _OPENAI = (
     E(path="/v1/batches", methods=GET, family=OPENAI, summary="The batches.", query=PAGES),
     E(path="/v1/batches/{batch_id}", methods=GET, family=OPENAI, summary="One batch object."),
     E(path="/v1/batches/{batch_id}/cancel", family=OPENAI, summary="End a batch; its results so far are kept."),
+    *(E(path=path, family=OPENAI, summary="Not served.", why=why) for path, why in unserved.OPENAI.items()),
     E(path="/v1/models", methods=GET, family=OPENAI, summary="The served models."),
     E(path="/v1/models/{name:path}", methods=GET, family=OPENAI, summary="One model."),
 )  # fmt: skip
@@ -104,11 +108,12 @@ _ADMIN = (
     E(path="/start_profile", methods=ANY, family=ADMIN, summary="Start the worker's profiler.", model=control.ProfileBody, body_optional=True),
     E(path="/stop_profile", methods=ANY, family=ADMIN, summary="Stop the worker's profiler."),
     E(path="/update_weights_from_disk", family=ADMIN, summary="New weights of the same architecture.", model=control.UpdateWeightsBody),
+    E(path="/update_weight_version", family=ADMIN, summary="Another label for the weights.", model=control.VersionBody),
     E(path="/get_weights_by_name", methods=ANY, family=ADMIN, summary="The first rows of a weight.", model=control.GetWeightsBody),
     E(path="/release_memory_occupation", methods=ANY, family=ADMIN, summary="Give the device's memory back.", model=control.MemoryBody, body_optional=True),
     E(path="/resume_memory_occupation", methods=ANY, family=ADMIN, summary="Take the device's memory again.", model=control.MemoryBody, body_optional=True),
     E(path="/configure_logging", family=ADMIN, summary="Log level and request logs.", model=control.LoggingBody),
-    *(E(path=path, family=ADMIN, summary="Not served.", why=why) for path, why in control.UNSERVED.items()),
+    *(E(path=path, family=ADMIN, summary="Not served.", why=why) for path, why in unserved.REFERENCE.items()),
 )  # fmt: skip
 
 _ABOUT = (
@@ -119,6 +124,8 @@ _ABOUT = (
     E(path="/metrics", methods=GET, family=ABOUT, summary="Prometheus metrics.", answers=("text/plain",)),
     *(E(path=path, methods=GET, family=ABOUT, summary="What the model is.") for path in ("/model_info", "/get_model_info")),
     *(E(path=path, methods=GET, family=ABOUT, summary="The resolved configuration and why it is so.") for path in ("/server_info", "/get_server_info")),
+    *(E(path=path, methods=GET, family=ABOUT, summary="The label of the weights.") for path in ("/get_weight_version", "/weight_version")),
+    E(path="/ping", methods=GET, family=ABOUT, summary="The same as /health, for SageMaker.", answers=()),
     E(path="/openapi.json", methods=GET, family=ABOUT, summary="This API as an OpenAPI document."),
     E(path="/docs", methods=GET, family=ABOUT, summary="A page of all routes, where the operator wants it (--docs-page).", answers=("text/html",)),
 )  # fmt: skip

@@ -55,6 +55,13 @@ async def create(request: Request) -> Response:
     return json_response(record.response)
 
 
+async def input_tokens(request: Request) -> Response:
+    """How many tokens the prompt would have."""
+    body = await read_model(request, ResponseRequest)
+    job = await translate(body, request.app.state.service, store_of(request))
+    return json_response({"object": "response.input_tokens", "input_tokens": len(job.chat.request.input_ids)})
+
+
 async def retrieve(request: Request) -> Response:
     record = _record(request)
     if request.query_params.get("stream") not in ("true", "True", "1"):
@@ -131,6 +138,7 @@ def routes() -> list[Route]:
     one = "/v1/responses/{response_id}"
     return [
         Route("/v1/responses", endpoint(create), methods=["POST"]),
+        Route("/v1/responses/input_tokens", endpoint(input_tokens), methods=["POST"]),
         Route(one, endpoint(retrieve), methods=["GET"]),
         Route(one, endpoint(delete), methods=["DELETE"]),
         Route(f"{one}/cancel", endpoint(cancel), methods=["POST"]),

@@ -62,6 +62,10 @@ class RunStream(EventStream):
         try:
             await super().__call__(scope, receive, send)
         finally:
+            if (
+                self._run.failed and self._job.record.running
+            ):  # before anything was sent: the client has the error's status
+                self._builder.fail(RequestError("the request could not be served", status=500))
             self._builder.cancel()
             settle(self._job.record, self._store)
 

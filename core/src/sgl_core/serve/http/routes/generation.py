@@ -73,6 +73,7 @@ async def text_embeddings(request: Request) -> Response:
 def routes() -> list[Route]:
     return [
         Route("/v1/chat/completions", endpoint(chat_completions), methods=["POST"]),
+        Route("/invocations", endpoint(chat_completions), methods=["POST"]),
         Route("/v1/completions", endpoint(text_completions), methods=["POST"]),
         Route("/v1/embeddings", endpoint(text_embeddings), methods=["POST"]),
         Route("/generate", endpoint(native_generate), methods=["POST", "PUT"]),

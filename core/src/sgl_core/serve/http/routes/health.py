@@ -74,6 +74,7 @@ async def metrics(request: Request) -> Response:
 def routes() -> list[Route]:
     return [
         Route("/health", endpoint(health)),
+        Route("/ping", endpoint(health)),
         Route("/health_generate", endpoint(health_generate)),
         Route("/get_load", endpoint(get_load)),
         Route("/v1/loads", endpoint(get_load)),
