@@ -47,7 +47,7 @@ class Scenario:
 
     def shortened(self) -> Scenario:
         """The scenario of a short trial: the same shape, less of it."""
-        return replace(self, **self.quick)
+        return replace(self, summary=f"{self.summary}; shortened", **self.quick) if self.quick else self
 
 
 @dataclass(frozen=True, slots=True)
