@@ -1,6 +1,6 @@
 """Decode and prefill speed of the whole engine without a front: Scheduler and TorchWorker in this process, greedy, beside the bare tape.
 
-    python platforms/cpu/bench/engine.py MODEL.gguf --streams 1,16,64 --context 64 --steps 64 [--set cpu_threads=1] [--profile]
+python platforms/cpu/bench/engine.py MODEL.gguf --streams 1,16,64 --context 64 --steps 64 [--set cpu_threads=1] [--profile]
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from sgl_core.api.sampling import SamplingParams
 from sgl_core.config import ServerArgs
 from sgl_core.engine.assembly import assemble
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.messages import Generate
-from sgl_core.api.sampling import SamplingParams
 from sgl_core.registry import Registries
 from sgl_core.serve.prepare import prepare
 
@@ -113,7 +113,9 @@ def main() -> None:
         report_tape(bench, streams, median)
     for length in [int(n) for n in args.prefill.split(",") if n]:
         seconds = [bench.prefill(length) for _ in range(3)]
-        print(f"prefill {length}: {length / statistics.median(seconds):8.1f} tok/s median, {length / min(seconds):.1f} best")
+        print(
+            f"prefill {length}: {length / statistics.median(seconds):8.1f} tok/s median, {length / min(seconds):.1f} best"
+        )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     bench.worker.close()
 
@@ -130,7 +132,9 @@ def report_tape(bench: Bench, streams: int, seconds: float) -> None:
         tape[0].replay()
         spent.append(time.perf_counter() - start)
     bare = statistics.median(spent)
-    print(f"    the tape alone (layers, no head): {1e3 * bare:.2f} ms, best {1e3 * min(spent):.2f}; engine / tape {seconds / bare:.2f}")
+    print(
+        f"    the tape alone (layers, no head): {1e3 * bare:.2f} ms, best {1e3 * min(spent):.2f}; engine / tape {seconds / bare:.2f}"
+    )
 
 
 def _profiled(bench: Bench, streams: int, args: argparse.Namespace) -> None:

@@ -56,5 +56,3 @@ def thread_count(asked: int | None, allowed: int) -> int:
             f"use 1 to {allowed}"
         )
     return asked
-
-

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class GraphRunner(Protocol):
     """Replays steps. Called on the worker's step thread only."""
 
-    notes: tuple[str, ...]
-    """Lines for the start-up table: sizes captured, the op that broke a graph."""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines for the start-up table: sizes captured, the op that broke a graph."""
+        ...
 
     def capture(self, progress: ProgressSink) -> None:
         """Record the step sizes to be served; called once, after weights and KV pool are in place."""

@@ -58,7 +58,11 @@ def load(
     dtype = compute_dtype(settings.dtype, info.dtype, fast_dtypes(settings))
     context_length = int(settings.context_length or info.context_length)
     op_context = OpContext(
-        device=device, dtype=dtype, threads=settings.threads, features=settings.features, shared={} if shared is None else shared
+        device=device,
+        dtype=dtype,
+        threads=settings.threads,
+        features=settings.features,
+        shared={} if shared is None else shared,
     )
     ops = bind(registries, op_context, settings.platform)
     context = LayerContext(
@@ -136,12 +140,14 @@ def fill(model: Any, weights: Iterable[tuple[str, WeightPart]], progress: Progre
 
 
 def weights_size(model: nn.Module) -> int:
-    """Bytes of the dense tensors a model holds, each storage once; what an op packs elsewhere is not seen here."""
+    """Bytes of the tensors a model holds, each storage once; a packed form counts where it has ``storages()``, address to bytes."""
     storages: dict[int, int] = {}
 
     def note(value: Any) -> None:
         if isinstance(value, torch.Tensor):
             storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        elif hasattr(value, "storages"):
+            storages.update(value.storages())
 
     for module in model.modules():
         for owner in (module, getattr(module, "method", None)):
@@ -251,13 +257,17 @@ def _kv_scale_notes(model: nn.Module, pool: KVPool) -> tuple[str, ...]:
 
 
 def _op_notes(ops: Ops) -> tuple[str, ...]:
-    kernels = sorted({name for name in ops.chosen.values() if not name.startswith("torch")})
+    """Which library serves the ops, and what would be faster but does not serve, with the reason."""
+    by_library: dict[str, list[str]] = {}
+    for op, entry in sorted(ops.chosen.items()):
+        by_library.setdefault(entry.removesuffix(f"_{op}"), []).append(op)
+    most = max(by_library, key=lambda library: len(by_library[library]))
+    rest = [f"{library} for {', '.join(names)}" for library, names in by_library.items() if library != most]
     by_reason: dict[str, list[str]] = {}
-    for name, why in sorted(ops.passed_over.items()):
-        by_reason.setdefault(why, []).append(name)
-    missed = [f"slow, not used: {', '.join(names)}: {why}" for why, names in by_reason.items()]
-    served = f"ops: {', '.join(kernels)}" if kernels else "ops: torch (sgl-ops has faster ones)"
-    return (served, *missed)
+    for entry, why in sorted(ops.passed_over.items()):
+        by_reason.setdefault(why, []).append(entry)
+    slow = [f"slow: torch instead of {', '.join(names)}: {why}" for why, names in by_reason.items()]
+    return ("; ".join((f"ops: {most}", *rest)), *slow)
 
 
 def _exactness_notes(ops: Ops, attention: Any, dtype: torch.dtype, device: torch.device) -> tuple[str, ...]:

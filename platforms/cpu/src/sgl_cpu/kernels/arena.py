@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
 from sgl_ops.linear import aligned_empty
 
 _GRAIN = 4096

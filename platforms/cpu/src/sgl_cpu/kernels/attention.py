@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sgl_ops import attention, fused
 
+from sgl_ops import attention, fused
 from sgl_torch.attention.base import AttentionContext
 
 from .session import NAME, Kernels
@@ -64,7 +64,9 @@ class KernelAttention:
         self._page_size = context.page_size
         self.kv_format = _STORED.get(pool.dtype, "")
         if not self.kv_format:
-            raise ValueError(f"the attention kernels do not read a KV cache of {pool.dtype}; use {', '.join(_STORED.values())}")
+            raise ValueError(
+                f"the attention kernels do not read a KV cache of {pool.dtype}; use {', '.join(_STORED.values())}"
+            )
         self._layers: dict[int, _Layer] = {}
         if pool.dtype == torch.int8:
             pool.add_scales()
@@ -155,7 +157,7 @@ class KernelAttention:
         if self.kv_format == "int8":
             scales = (pool.k_scales[index], pool.v_scales[index])
         elif self.kv_format == "float8_e4m3fn":
-            scales = (np.float32([layer.k_scale]), np.float32([layer.v_scale]))
+            scales = tuple(np.array([scale], np.float32) for scale in (layer.k_scale, layer.v_scale))
         if scales:
             cache |= {"k_scale": scales[0], "v_scale": scales[1]}
         rope = {**shape, **cache, "wide_positions": True, "wide_slots": True}

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sgl_ops
-
 from sgl_torch.dtypes import compute_dtype
 from sgl_torch.loading import fast_dtypes
 from sgl_torch.settings import RuntimeSettings
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from sgl_core.plan import Plan
 
 _HEAD_MULTIPLE = 16
-_FALLBACK = {"attention_backend": "torch_native"}
+_FALLBACK = "torch_native"
 STORED = "bfloat16"
 """The KV cache's dtype where none is named. Against float32 it halves what a long context reads and moves the mean KL divergence of
 SmolLM2's next-token distributions by less than quantized activations do (platforms/cpu/README.md has the figures)."""
@@ -51,7 +50,7 @@ def choose(plan: Plan, settings: RuntimeSettings, device: Any) -> Choice:
         return Choice(settings=settings, sampler=sampler)
     if _asked(plan, "attention") or settings.kv_cache_dtype == "int8":
         raise ValueError(f"the attention backend {NAME} cannot serve: {why}")
-    return Choice(settings=replace(settings, **_FALLBACK), sampler=sampler, why_not=why)
+    return Choice(settings=replace(settings, attention_backend=_FALLBACK), sampler=sampler, why_not=why)
 
 
 def _name(plan: Plan, slot: str, default: str) -> str:

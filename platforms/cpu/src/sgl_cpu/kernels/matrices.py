@@ -7,19 +7,23 @@ import weakref
 from collections.abc import Sequence
 
 import numpy as np
-import sgl_ops
 import torch
 from numpy.typing import NDArray
-from sgl_ops import formats, linear
 
+import sgl_ops
 from sgl_core.api.checkpoint import GGML_TYPES
+from sgl_ops import formats, linear
 from sgl_torch.ops import OpContext, WeightPart
 
 from .session import Kernels
 
 log = logging.getLogger("sgl_cpu")
 
-_DENSE = {torch.float32: ("F32", torch.float32), torch.float16: ("F16", torch.int16), torch.bfloat16: ("BF16", torch.int16)}
+_DENSE = {
+    torch.float32: ("F32", torch.float32),
+    torch.float16: ("F16", torch.int16),
+    torch.bfloat16: ("BF16", torch.int16),
+}
 _MANY = 8
 """Matrices that one call multiplies at most."""
 
@@ -36,6 +40,10 @@ class Matrix:
         self.rows = ends[-1]
         self.offsets = [0, *ends[:-1]]
         self.strides = [self.rows] * len(parts)
+
+    def storages(self) -> dict[int, int]:
+        """Address to bytes of each part."""
+        return {part.pointer: part.nbytes for part in self.parts}
 
     def dense(self) -> torch.Tensor:
         """[rows, columns] float32."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from sgl_ops import fused
 
+from sgl_ops import fused
 from sgl_torch.ops import OpContext
 
 from .session import Kernels
@@ -103,9 +103,7 @@ class KernelGated:
         out = self._kernels.arena.empty(count, dim)
         gate = x.data_ptr()
         kind = "gelu_tanh" if tanh else self._kind
-        fused.act_mul(
-            gate, gate + 4 * dim, out.data_ptr(), rows=count, dim=dim, kind=kind, ldg=stride, ldu=stride
-        )
+        fused.act_mul(gate, gate + 4 * dim, out.data_ptr(), rows=count, dim=dim, kind=kind, ldg=stride, ldu=stride)
         return out
 
 

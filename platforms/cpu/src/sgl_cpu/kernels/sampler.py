@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import sgl_ops
 import torch
 from numpy.typing import NDArray
-from sgl_ops import sampling
 
+import sgl_ops
+from sgl_ops import sampling
 from sgl_torch.sampling import Sampler
 
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import sgl_ops
 import torch
 
+import sgl_ops
 from sgl_torch.ops import OpUnavailable
 
 from .arena import Arena
@@ -45,6 +45,11 @@ class Kernels:
     packings: int = 0
     """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
 
+    def note(self, sampler: str) -> str:
+        """The line of the start-up table."""
+        activations = "float32" if self.exact else "8 bit where weights are integers"
+        return f"kernels: {sgl_ops.isa()}, {self.threads} threads, activations {activations}; sampler {sampler}"
+
     @staticmethod
     def of(context: Shares) -> Kernels:
         """The session of this model. Raises OpUnavailable where the kernels cannot serve it, with what to do."""
@@ -56,7 +61,7 @@ class Kernels:
             kernels = context.shared[NAME] = Kernels(threads=context.threads)
         if sgl_ops.threads() != kernels.threads:
             sgl_ops.set_threads(kernels.threads)
-        return kernels  # type: ignore[no-any-return]
+        return kernels
 
     @contextmanager
     def recording(self, arena: Arena) -> Iterator[None]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sgl_ops
 import torch
 
+import sgl_ops
 from sgl_core.api.worker import ProgressSink
 from sgl_torch.forward_batch import ForwardBatch
 
@@ -55,16 +55,19 @@ class GraphOptions:
 
 def decode_sizes(largest: int) -> list[int]:
     """Every size to 16, then steps of 4 to 64 and of 16 beyond: a padded row costs as much as a real one, a recording little."""
-    return sorted({*range(1, min(largest, 16) + 1), *range(20, min(largest, 64) + 1, 4), *range(80, largest, 16), largest})
+    return sorted(
+        {*range(1, min(largest, 16) + 1), *range(20, min(largest, 64) + 1, 4), *range(80, largest, 16), largest}
+    )
 
 
 class TapeRunner:
-    """See :class:`sgl_torch.graph.GraphRunner`. A size is recorded when it is first needed (some milliseconds)."""
+    """See :class:`sgl_torch.graph.GraphRunner`. ``heading`` is a line before its notes. A size is recorded when it is first needed (some milliseconds)."""
 
-    def __init__(self, runner: ModelRunner, kernels: Kernels, options: GraphOptions) -> None:
+    def __init__(self, runner: ModelRunner, kernels: Kernels, options: GraphOptions, heading: str = "") -> None:
         self._runner = runner
         self._kernels = kernels
         self._options = options
+        self._heading = (heading,) if heading else ()
         self._sizes: Sequence[int] = options.sizes
         self._tapes: dict[int, tuple[sgl_ops.Tape, torch.Tensor]] = {}
         self._packings = kernels.packings
@@ -83,9 +86,10 @@ class TapeRunner:
     @property
     def notes(self) -> tuple[str, ...]:
         if self.why_off:
-            return (f"decode graphs: none ({self.why_off})",)
+            return (*self._heading, f"decode graphs: none ({self.why_off})")
         broken = f", broken by {', '.join(self.breaks)}" if self.breaks else ""
-        return (f"decode graphs: {len(self._sizes)} sizes up to {self._sizes[-1]} requests, recorded when needed{broken}",)
+        sizes = f"{len(self._sizes)} sizes up to {self._sizes[-1]} requests"
+        return (*self._heading, f"decode graphs: {sizes}, recorded when needed{broken}")
 
     def capture(self, progress: ProgressSink) -> None:
         """Record the smallest size, which shows whether the model can be recorded at all."""

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import sgl_ops
 import torch
 
 from sgl_torch.graph import GraphRunner
@@ -39,7 +38,7 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
             return None
         # The kernels' pool computes; torch's own threads would only take cores from it. (OpenMP counts by calling thread.)
         torch.set_num_threads(1)
-        return CpuGraphs(runner, kernels, options)
+        return TapeRunner(runner, kernels, options, heading=kernels.note(choice.sampler))
 
     return TorchWorker(
         plan.model,
@@ -50,14 +49,3 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
         setup=setup,
         shared={NAME: kernels},
     )
-
-
-class CpuGraphs(TapeRunner):
-    """The tape with a line on the kernels in the start-up table."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        kernels = self._kernels
-        activations = "float32" if kernels.exact else "8 bit for integer formats"
-        line = f"kernels: {sgl_ops.isa()}, {kernels.threads} threads, activations {activations}"
-        return (line, *super().notes)
