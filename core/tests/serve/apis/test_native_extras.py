@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sgl_core.engine.messages import Control, ControlResult
-from sgl_core.serve.core.request_log import RequestLog
 from sgl_core.serve.http.settings import HttpSettings
 from sgl_core.serve.testing import sentencepiece_tokenizer
 
@@ -196,16 +195,19 @@ async def test_weights_are_not_changed_under_running_requests(serve) -> None:
 
 
 async def test_the_log_is_configured(serve) -> None:
-    before = logging.getLogger("sgl").level
+    root = logging.getLogger()
+    before = root.level
     try:
         async with serve() as api:
             await api.post("/configure_logging", {"log_level": "debug", "log_requests": True, "log_requests_level": 3})
-            assert logging.getLogger("sgl").level == logging.DEBUG
-            assert any(isinstance(observer, RequestLog) for observer in api.service.front.observers)
+            assert root.level == logging.DEBUG
+            assert [m.args for m in api.channel.sent if isinstance(m, Control)] == [{"level": "DEBUG"}]
+            assert api.service.request_log in api.service.front.observers
+            assert api.service.request_log.level == 3
             await api.post("/configure_logging", {"log_requests": False})
-            assert not any(isinstance(observer, RequestLog) for observer in api.service.front.observers)
+            assert api.service.request_log not in api.service.front.observers
     finally:
-        logging.getLogger("sgl").setLevel(before)
+        root.setLevel(before)
 
 
 async def test_routes_that_change_the_server_want_the_administrators_key(serve) -> None:

@@ -96,7 +96,7 @@ def references(value: Any) -> Iterator[str]:
 def test_the_document_is_sound() -> None:
     found = document()
     operations = [operation for path in found["paths"].values() for operation in path.values()]
-    assert len(operations) == len(TABLE)
+    assert len(operations) == len([entry for entry in TABLE.values() if not entry.why])
     identities = [operation["operationId"] for operation in operations]
     assert len(set(identities)) == len(identities)
     schemas = found["components"]["schemas"]

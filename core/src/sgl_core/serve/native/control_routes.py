@@ -129,11 +129,9 @@ async def update_weights(request: Request) -> Response:
     if body.abort_all_requests:
         front.abort(everything=True)
     args = {"model_path": body.model_path, **({"load_format": body.load_format} if body.load_format else {})}
-    try:
-        value = await ask(service, "update_weights_from_disk", LOAD_SECONDS, **args)
-    finally:
-        if body.flush_cache is not False:
-            await ask(service, "flush_cache")  # what was cached belongs to the old weights
+    value = await ask(service, "update_weights_from_disk", LOAD_SECONDS, **args)
+    if body.flush_cache is not False:
+        await ask(service, "flush_cache")  # what was cached belongs to the old weights
     front.card = replace(
         front.card, path=body.model_path, weight_version=body.weight_version or front.card.weight_version
     )

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes and the pydantic models of their bodies."""
+"""The OpenAPI document of the served routes, made from the table of routes and the pydantic models of their bodies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def document() -> dict[str, Any]:
     for schema in found.values():
         _refine(schema)
     paths: dict[str, Any] = {}
-    for entry in ROUTES:
+    for entry in (entry for entry in ROUTES if not entry.why):
         path = _PARAMETER.sub(r"{\1}", entry.path)
         for method in entry.methods:
             paths.setdefault(path, {})[method.lower()] = _operation(entry, method)
@@ -95,9 +95,8 @@ def _body(entry: RouteEntry) -> dict[str, Any] | None:
 
 def _responses(entry: RouteEntry) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    if not entry.why:
-        content = {kind: {"schema": {} if "json" in kind else _TEXT} for kind in entry.answers}
-        out["200"] = {"description": "The answer.", **({"content": content} if content else {})}
+    content = {kind: {"schema": {} if "json" in kind else _TEXT} for kind in entry.answers}
+    out["200"] = {"description": "The answer.", **({"content": content} if content else {})}
     error = {"$ref": f"#/components/schemas/{_ERRORS.get(entry.family, 'Error')}"}
     for status, words in _STATUSES.items():
         out[status] = {"description": words, "content": {"application/json": {"schema": error}}}
