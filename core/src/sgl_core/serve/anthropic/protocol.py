@@ -117,9 +117,11 @@ def chat_tools(tools: list[dict[str, Any]] | None) -> list[dict[str, Any]] | Non
             raise RequestError(f"{where}.name: is required", param=f"{where}.name", code="missing_required_parameter")
         if not isinstance(tool.get("input_schema", {}), dict):
             raise refuse(f"{where}.input_schema", "must be a JSON schema")
-        function = {"name": tool["name"], "parameters": tool.get("input_schema") or {"type": "object"}}
+        function: dict[str, Any] = {"name": tool["name"], "parameters": tool.get("input_schema") or {"type": "object"}}
         if tool.get("description"):
             function["description"] = tool["description"]
+        if tool.get("strict") is True:
+            function["strict"] = True
         out.append({"type": "function", "function": function})
     return out or None
 
