@@ -7,23 +7,46 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bars import Row, at_least, at_most, missing, told
+from processes import stop, weigh
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def script(words: Sequence[str], seconds: float = 900) -> subprocess.CompletedProcess[str]:
-    """Run a script of this checkout with this Python."""
-    return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a script ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def script(words: Sequence[str], nice: int = 0) -> Done:
+    """Run a script of this checkout with this Python, in a session of its own that weighs ``nice``."""
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
+    try:
+        weigh(process.pid, nice)
+        out, errors = process.communicate()
+    finally:
+        stop(process)
+    return Done(process.returncode, out, errors)
 
 
-def help_page(full: bool) -> list[Row]:
+def help_page(full: bool, nice: int) -> list[Row]:
     """``sgl --help`` beyond ``python -c pass``."""
-    done = script(["core/bench/help_cost.py", "--json", "--runs", "20" if full else "6"])
+    done = script(["core/bench/help_cost.py", "--json", "--runs", "20" if full else "6"], nice)
     if not done.stdout.startswith("["):
         return [missing("sgl --help", done.stderr)]
     return [
@@ -32,11 +55,11 @@ def help_page(full: bool) -> list[Row]:
     ]
 
 
-def engine(full: bool) -> list[Row]:
+def engine(full: bool, nice: int) -> list[Row]:
     """Scheduler and messages over the null worker."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
-        done = script(["core/bench/engine.py", *([] if full else ["--quick"]), "--json", str(file)])
+        done = script(["core/bench/engine.py", *([] if full else ["--quick"]), "--json", str(file)], nice)
         if not file.exists():
             return [missing("the engine without a model", done.stderr)]
         rows = {row["requests"]: row for row in json.loads(file.read_text())}
@@ -49,9 +72,9 @@ def engine(full: bool) -> list[Row]:
     ]
 
 
-def resolution(full: bool) -> list[Row]:
+def resolution(full: bool, nice: int) -> list[Row]:
     """The configuration of DeepSeek-V3 on eight B200, and 1,000 dummy rules against 250."""
-    done = script(["tests/bench/resolution.py"])
+    done = script(["tests/bench/resolution.py"], nice)
     if done.returncode:
         return [missing("resolution of a configuration", done.stderr)]
     found = json.loads(done.stdout)

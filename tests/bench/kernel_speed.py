@@ -28,9 +28,9 @@ class Speeds:
     flops: float = 0.0
 
 
-def measure(gguf: Path) -> Speeds:
+def measure(gguf: Path, nice: int) -> Speeds:
     """Run the kernels' own speed test; without a kernel library or a compiler one row says why there is nothing."""
-    done = script(["kernels/bench/speed.py", str(gguf)])
+    done = script(["kernels/bench/speed.py", str(gguf)], nice)
     found = parse(done.stdout)
     if done.returncode or not found.rows:
         found.rows.append(missing("kernels without a server", done.stderr or done.stdout))

@@ -67,7 +67,7 @@ def engine(name: str, python: Path, model: Path, threads: int, log: Path, nice: 
         made.load_seconds = made.ask(None)["seconds"]
         yield made
     finally:
-        stop(process)  # type: ignore[arg-type]
+        stop(process)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):

@@ -73,7 +73,7 @@ def weigh(pid: int, nice: int) -> bool:
     return True
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[Any]) -> None:
     """End a process and all of its session, at first politely."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)

@@ -4,8 +4,8 @@
     python tests/bench/run.py --full --peers        # the loads as stated, three rounds, other engines beside ours
     python tests/bench/run.py --only serve --scenario decode1,batch16 --nice -10 --json result.json
 
-``--nice`` weighs the sessions of the servers and of the load generator, which this program starts, against other jobs of the
-machine (Linux, root for values below 0); the program's own children for the core's benchmarks are not weighed.
+``--nice`` weighs the sessions that this program starts (servers, load generator, scripts) against other jobs of the machine
+(Linux with autogroups, root for values below 0).
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ def measure(
             ("resolution", core_costs.resolution),
         ):
             tell(f"core: {title}")
-            add(cost(options.full))
+            add(cost(options.full, options.nice))
     if "kernels" in parts:
         tell("kernels")
-        speeds = kernel_speed.measure(gguf)
+        speeds = kernel_speed.measure(gguf, options.nice)
         add(speeds.rows)
     for part, run in (("serve", served.scenarios), ("in-process", served.in_process), ("neighbour", served.neighbour)):
         if (

@@ -130,13 +130,14 @@ def scenario_rows(name: str, part: dict[str, Any], speeds: Speeds, full: bool) -
     value = f"{mine[lead]:,.1f}"
     label = f"{name}, {FIGURES[lead].title}"
     share = share_of_limit(name, mine[lead], speeds)
-    if share is None:
-        rows.append(told(label, value))
+    note = "" if share is None else f"{share:.0%} of {'bandwidth' if name == 'decode1' else 'f32 multiply-adds'}"
+    if share is None or not full:
+        rows.append(told(label, value, note or ("" if full else "shortened load")))
     else:
-        note = f"{share:.0%} of {'bandwidth' if name == 'decode1' else 'f32 multiply-adds'}"
         rows.append(Row(label, value, f">= {SHARES[name]:.0%} of the limit", share >= SHARES[name], note))
     if name == "batch16" and "rss_mb" in mine:
-        rows.append(at_most("memory of the processes at 16 streams, MB", mine["rss_mb"], MEMORY_MB))
+        note = f"sum of resident sizes; {mine.get('pss_mb', 0):,.0f} with shared pages counted once"
+        rows.append(at_most("memory of the processes at 16 streams, MB", mine["rss_mb"], MEMORY_MB, note=note))
     for peer, ratios in part["ratios"].items():
         for figure, wanted in RATIOS[name].items():
             if figure not in ratios:

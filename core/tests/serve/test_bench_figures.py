@@ -92,9 +92,10 @@ def test_the_machine_is_accounted_for() -> None:
     before = Snapshot.take(os.getpid())
     assert before is not None
     assert before.rss_mb > 1
+    assert before.pss_mb <= before.rss_mb
     assert before.tree > 0
     found = cost(before, Snapshot.take(os.getpid()), 1.0)
-    assert set(found) == {"client_cpu_s", "server_cpu_s", "rss_mb", "others_share"}
+    assert set(found) == {"client_cpu_s", "server_cpu_s", "rss_mb", "pss_mb", "others_share"}
     assert tree(os.getpid())[0] == os.getpid()
     assert Snapshot.take(2**30) is None
     assert cost(None, None, 1.0) == {}

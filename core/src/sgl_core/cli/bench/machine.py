@@ -14,12 +14,16 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """CPU seconds so far: of all, of a process tree, of this process. ``rss_mb`` is the tree's resident memory now."""
+    """CPU seconds so far: of all, of a process tree, of this process; and the tree's memory now.
+
+    ``rss_mb`` adds up what each process has resident; ``pss_mb`` counts a page that several share once (0 where unreadable).
+    """
 
     busy: float
     tree: float
     own: float
     rss_mb: float
+    pss_mb: float
 
     @classmethod
     def take(cls, pid: int | None) -> Snapshot | None:
@@ -27,15 +31,16 @@ class Snapshot:
         try:
             fields = [int(word) for word in (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]]
             tick = os.sysconf("SC_CLK_TCK")
-            spent = rss = 0.0
+            spent = rss = pss = 0.0
             for member in tree(pid) if pid else ():
                 words = _stat(member)
                 spent += (int(words[11]) + int(words[12])) / tick
                 rss += int(words[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+                pss += _pss(member)
         except (OSError, ValueError, IndexError):
             return None
         own = os.times()
-        return cls((sum(fields) - fields[3] - fields[4] - fields[7]) / tick, spent, own.user + own.system, rss)
+        return cls((sum(fields) - fields[3] - fields[4] - fields[7]) / tick, spent, own.user + own.system, rss, pss)
 
 
 def tree(pid: int) -> list[int]:
@@ -62,6 +67,15 @@ def _stat(pid: int) -> list[str]:
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
+def _pss(pid: int) -> float:
+    """The proportional set size in MB; 0.0 where it may not be read."""
+    try:
+        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("Pss:")), 0.0)
+
+
 def cost(before: Snapshot | None, after: Snapshot | None, seconds: float) -> dict[str, float]:
     """Figures of a run. ``others_share`` is the part of the machine that neither server nor client used: with a server's
     processes known, anything much above 0.05 means that a neighbour disturbed the run."""
@@ -71,7 +85,7 @@ def cost(before: Snapshot | None, after: Snapshot | None, seconds: float) -> dic
     if after.rss_mb:
         spent = after.tree - before.tree
         others = (after.busy - before.busy) - spent - out["client_cpu_s"]
-        out |= {"server_cpu_s": spent, "rss_mb": after.rss_mb}
+        out |= {"server_cpu_s": spent, "rss_mb": after.rss_mb, "pss_mb": after.pss_mb}
         out["others_share"] = max(0.0, others) / (seconds * (os.cpu_count() or 1))
     return out
 
