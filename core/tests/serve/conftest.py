@@ -1,18 +1,25 @@
-"""A served application on a scripted channel, reached over ASGI."""
+"""A served application on a scripted channel, reached over ASGI; and the server as a process on the null platform."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from sgl_core.checkpoint.tokenizer import Tokenizer
+from sgl_core.serve.client import Client
 from sgl_core.serve.core.front import Front
 from sgl_core.serve.core.metrics import Metrics
 from sgl_core.serve.core.request import ModelCard
@@ -20,7 +27,7 @@ from sgl_core.serve.core.service import Service
 from sgl_core.serve.core.templates import ChatTemplate
 from sgl_core.serve.http.app import make_app
 from sgl_core.serve.http.settings import HttpSettings
-from sgl_core.serve.testing import Script, ScriptedChannel, byte_tokenizer, says
+from sgl_core.serve.testing import Script, ScriptedChannel, byte_tokenizer, save_model, says
 
 STORY = "Once upon a time, \u4e16\u754c and \U0001f923 met.\nThe end"
 
@@ -102,3 +109,59 @@ def serve(tokenizer: Tokenizer) -> MakeApi:
         await front.close()
 
     return make
+
+
+SGL = (sys.executable, "-c", "import sys; from sgl_core.cli.main import main; sys.exit(main())")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+class Process:
+    """A running server; its stderr is read up to the line that names its address."""
+
+    def __init__(self, model: Path, *options: str) -> None:
+        words = [*SGL, "serve", str(model), "--device", "null", "--port", "0", *options]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("SGL_")}
+        self.popen = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+        self.lines: list[str] = []
+        self.client = Client(url=self._address())
+
+    def _address(self) -> str:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            self.lines.append(line)
+            found = re.search(r"listening +(https?://\S+)", line)
+            if found:
+                return found[1]
+        raise AssertionError("".join(self.lines))
+
+    def children(self) -> list[int]:
+        text = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text()
+        return [int(word) for word in text.split()]
+
+    def end(self) -> int:
+        return self.popen.wait(timeout=30)
+
+    def close(self) -> None:
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.wait()
+        assert self.popen.stderr is not None
+        self.popen.stderr.close()
+
+
+@pytest.fixture
+def launch(model: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start(*options: str) -> Process:
+        process = Process(model, *options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.close()

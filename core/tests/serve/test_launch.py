@@ -5,75 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sgl_core.serve.client import Client, HttpError
-from sgl_core.serve.testing import save_model
 
 pytestmark = pytest.mark.anyio
 SGL = (sys.executable, "-c", "import sys; from sgl_core.cli.main import main; sys.exit(main())")
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("model") / "tiny")
-
-
-class Process:
-    """A running server; its stderr is read up to the line that names its address."""
-
-    def __init__(self, model: Path, *options: str) -> None:
-        words = [*SGL, "serve", str(model), "--device", "null", "--port", "0", *options]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("SGL_")}
-        self.popen = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
-        self.lines: list[str] = []
-        self.client = Client(url=self._address())
-
-    def _address(self) -> str:
-        assert self.popen.stderr is not None
-        for line in self.popen.stderr:
-            self.lines.append(line)
-            found = re.search(r"listening +(http://\S+)", line)
-            if found:
-                return found[1]
-        raise AssertionError("".join(self.lines))
-
-    def children(self) -> list[int]:
-        text = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text()
-        return [int(word) for word in text.split()]
-
-    def end(self) -> int:
-        return self.popen.wait(timeout=30)
-
-    def close(self) -> None:
-        if self.popen.poll() is None:
-            os.killpg(self.popen.pid, signal.SIGKILL)
-            self.popen.wait()
-        assert self.popen.stderr is not None
-        self.popen.stderr.close()
-
-
-@pytest.fixture
-def launch(model: Path) -> Iterator[Callable[..., Process]]:
-    started: list[Process] = []
-
-    def start(*options: str) -> Process:
-        process = Process(model, *options)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.close()
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -112,7 +57,7 @@ async def rest_of(stream: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("whole_group", [False, True])
-async def test_case_200_drain(launch: Callable[..., Process], whole_group: bool) -> None:
+async def test_case_200_drain(launch: Callable[..., Any], whole_group: bool) -> None:
     process = launch("--drain-seconds", "300")
     children = process.children()
     assert children
@@ -133,7 +78,7 @@ async def test_case_200_drain(launch: Callable[..., Process], whole_group: bool)
     assert await ended(children)
 
 
-async def test_a_second_signal_forces(launch: Callable[..., Process]) -> None:
+async def test_a_second_signal_forces(launch: Callable[..., Any]) -> None:
     process = launch()
     children = process.children()
     stream, _ = await started_stream(process.client)
@@ -146,7 +91,7 @@ async def test_a_second_signal_forces(launch: Callable[..., Process]) -> None:
     assert await ended(children)
 
 
-async def test_a_killed_worker_is_told_within_two_seconds(launch: Callable[..., Process]) -> None:
+async def test_a_killed_worker_is_told_within_two_seconds(launch: Callable[..., Any]) -> None:
     process = launch()
     stream, _ = await started_stream(process.client)
     worker = max(process.children(), key=lambda pid: Path(f"/proc/{pid}/cmdline").read_text().count("spawn_main"))

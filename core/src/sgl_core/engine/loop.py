@@ -170,6 +170,9 @@ class EngineLoop:
             scheduler.pause(args.get("mode", "in_place"))
             self._flush()
             return True
+        if op == "log_level":
+            logging.getLogger().setLevel(args["level"])
+            return True
         if op == "continue":
             scheduler.paused = False
             return True

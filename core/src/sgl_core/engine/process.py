@@ -94,6 +94,8 @@ def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
     status = 1
     try:
         plan = Plan.from_json(plan_json)
+        level = (plan.config.get("log_level") or "info").upper()
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         os.environ.update(plan.env)
         loop = make_loop(plan, rank, ZmqInbox(inbox), send, progress)
         watch_steps(loop, plan.config.get("watchdog_timeout"))

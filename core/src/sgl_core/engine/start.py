@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sgl_core.api.worker import ProgressSink
+from sgl_core.registry.hooks import Hooks
 
 from .assembly import assemble
 from .grammar_state import ReasoningEnd
@@ -36,6 +37,8 @@ def make_loop(
     scheduler = assemble(worker, capacity, limits, load=load, make_grammar_tools=_grammar_tools(plan, registries))
     loop = EngineLoop(scheduler, worker, inbox, send)
     loop.announce(capacity)
+    if registries.hooks.names():
+        Hooks(registries).call("sgl_worker_started", rank=rank, plan=plan)
     return loop
 
 

@@ -8,16 +8,22 @@ from typing import Any
 
 from sgl_core.config import Config, ConfigError
 from sgl_core.engine.messages import Progress
+from sgl_core.registry.hooks import Hooks
 
+from .core.crash_dump import CrashDump
 from .core.front import Channel, Front
+from .core.metric_shapes import token_buckets
 from .core.metrics import Metrics
+from .core.observer import Observer
 from .core.request import ModelCard
 from .core.request_log import RequestLog
 from .core.service import Service
 from .core.templates import ChatTemplate, choose_template
 from .core.tokenizer import TextTokenizer
 from .core.validate import sampling_params
+from .hooking import FinishedHook
 from .http.settings import HttpSettings
+from .log_targets import request_sinks
 from .prepare import Prepared
 
 _GENERATION_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -25,24 +31,36 @@ _GENERATION_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_pe
 
 
 def build_service(
-    prepared: Prepared, channel: Channel, *, progress: Callable[[Progress], None] | None = None
+    prepared: Prepared,
+    channel: Channel,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    hooks: Hooks | None = None,
+    metrics: Metrics | None = None,
 ) -> Service:
-    """The service of a plan whose worker is behind ``channel``. Raises TemplateError and ConfigError."""
+    """The service of a plan whose worker is behind ``channel``. Raises TemplateError and ConfigError.
+
+    ``metrics`` are those of a former service of the same model, which go on counting; ``hooks`` hear of finished requests.
+    """
     plan, config = prepared.plan, prepared.plan.config
     tokenizer = prepared.read_tokenizer()
     card = model_card(prepared, tokenizer)
-    metrics = Metrics(
-        card.name,
-        config.get("extra_metric_labels"),
-        ttft=config.get("bucket_time_to_first_token") or (),
-        gaps=config.get("bucket_inter_token_latency") or (),
-        latency=config.get("bucket_e2e_request_latency") or (),
+    metrics = metrics or make_metrics(card.name, config, hooks)
+    metrics.worker.starting()
+    observers: list[Observer] = [metrics]
+    request_log = RequestLog(
+        config.get("log_requests_level"),
+        as_json=config.get("log_requests_format") == "json",
+        sinks=request_sinks(config.get("log_requests_target")),
+        decode=tokenizer.decode,
     )
-    observers: list[Any] = [metrics]
     if config.get("log_requests"):
-        observers.append(
-            RequestLog(config.get("log_requests_level"), as_json=config.get("log_requests_format") == "json")
-        )
+        observers.append(request_log)
+    info = server_info(prepared)
+    if config.get("crash_dump_folder"):
+        observers.append(CrashDump(config.get("crash_dump_folder"), info, card.name))
+    if hooks is not None and hooks.names():
+        observers.append(FinishedHook(hooks))
     front = Front(channel, tokenizer, card, observers=observers, progress=progress)
     source = choose_template(tokenizer, config.get("chat_template"), config.get("hf_chat_template_name"))
     template = None
@@ -62,9 +80,26 @@ def build_service(
         parser_flags=frozenset().union(*flags),
         metrics=metrics,
         incremental=bool(config.get("incremental_streaming_output")),
-        info=server_info(prepared),
+        info=info,
+        request_log=request_log,
         find_parser=lambda slot, name: prepared.registries[slot].load(name),
     )
+
+
+def make_metrics(name: str, config: Config, hooks: Hooks | None = None) -> Metrics:
+    """The metrics of one model, with what plugins add. Raises ConfigError for buckets that are none."""
+    metrics = Metrics(
+        name,
+        config.get("extra_metric_labels"),
+        ttft=config.get("bucket_time_to_first_token") or (),
+        gaps=config.get("bucket_inter_token_latency") or (),
+        latency=config.get("bucket_e2e_request_latency") or (),
+        prompt=token_buckets(config.get("prompt_tokens_buckets"), "prompt_tokens_buckets"),
+        generation=token_buckets(config.get("generation_tokens_buckets"), "generation_tokens_buckets"),
+    )
+    if hooks is not None:
+        hooks.call("sgl_metrics", registry=metrics.plugins)
+    return metrics
 
 
 def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 import sys
@@ -14,20 +13,18 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from sgl_core.api.sampling import SamplingParams
-from sgl_core.config import Config, ConfigError, ServerArgs
-from sgl_core.engine.process import ProcessChannel
+from sgl_core.config import ConfigError, ServerArgs
 from sgl_core.registry import Registries
+from sgl_core.registry.hooks import Hooks
 
-from .banner import progress_printer, startup_table
-from .build import build_service, http_settings
-from .core.answer import collect
+from . import log_targets
 from .core.errors import RequestError
-from .core.request import TextRequest
-from .core.service import Service
-from .http.app import make_app
-from .prepare import Prepared, prepare
+from .hooking import wrapped
+from .host import Host, SingleHost
+from .prepare import prepare
+from .tls import TlsRefresh, tls_files
 
 log = logging.getLogger("sgl.launch")
 
@@ -40,17 +37,16 @@ def serve(args: ServerArgs, registries: Registries) -> int:
     from sgl_core.checkpoint.progress import TerminalProgress
 
     begun = time.monotonic()
-    logging.basicConfig(
-        level=(args.get("log_level") or "info").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    log_targets.configure(args.get("log_level"), args.get("uvicorn_access_log_exclude_prefixes"))
+    if (files := tls_files(args)) is not None:
+        files.context()
     listener = bind(args.get("host"), args.get("port"))
     try:
         prepared = prepare(args, registries, progress=TerminalProgress())
         for warning in prepared.resolution.warnings:
             log.warning("%s", warning)
-        return run_loop(_Server(prepared, listener, begun).run())
+        hooks = Hooks(registries)
+        return run_loop(_Server(SingleHost(prepared, hooks), hooks, listener, begun).run())
     finally:
         listener.close()
 
@@ -101,9 +97,10 @@ class _Uvicorn(uvicorn.Server):
 class _Server:
     """One run of the server."""
 
-    def __init__(self, prepared: Prepared, listener: socket.socket, begun: float) -> None:
-        self._prepared = prepared
-        self._config: Config = prepared.plan.config
+    def __init__(self, host: Host, hooks: Hooks, listener: socket.socket, begun: float) -> None:
+        self._host = host
+        self._hooks = hooks
+        self._config = host.config
         self._listener = listener
         self._begun = begun
         self._stop = asyncio.Event()
@@ -111,117 +108,96 @@ class _Server:
         self._forced = False
 
     async def run(self) -> int:
-        channel = ProcessChannel(self._prepared.plan)
+        host = self._host
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled, channel)
+            loop.add_signal_handler(number, self._signalled)
         try:
-            service = build_service(self._prepared, channel, progress=progress_printer())
+            app = wrapped(await host.start(), self._hooks, self._config)
+            http = self._uvicorn_config(app)
+            http.load()
         except BaseException:
-            channel.close()
+            await host.close()
             raise
-        front = service.front
-        await front.start()
-        server = _Uvicorn(self._uvicorn_config(service))
+        files = tls_files(self._config)
+        refresh: asyncio.Task[None] | None = None
+        if files is not None:
+            http.ssl = files.context()
+            if self._config.get("enable_ssl_refresh"):
+                refresh = asyncio.create_task(TlsRefresh(files, http.ssl).run())
+        server = _Uvicorn(http)
         serving = asyncio.create_task(server.serve(sockets=[self._listener]))
         try:
-            if not await self._load(service, serving):
+            if not await self._load(serving):
                 return 1 if not self._forced else FORCED
             await _first(self._stop.wait(), serving)
-            if not await self._drain(service):
-                _kill(channel)
+            if not await self._drain():
+                host.kill()
         finally:
+            self._hooks.call("sgl_shutdown")
             server.should_exit = True
             server.force_exit = self._forced
-            front.end_runs()
+            host.end_runs()
+            if refresh is not None:
+                refresh.cancel()
             await asyncio.wait({serving}, timeout=10)
-            await front.close()
+            await host.close()
         return FORCED if self._forced else 0
 
-    def _uvicorn_config(self, service: Service) -> uvicorn.Config:
+    def _uvicorn_config(self, app: ASGIApp) -> uvicorn.Config:
         config = self._config
         level = config.get("log_level_http") or config.get("log_level") or "info"
         return uvicorn.Config(
-            make_app(service, http_settings(config)),
+            app,
             log_level=level.lower(),
             log_config=None,
             lifespan="on",
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
             root_path=config.get("fastapi_root_path") or "",
-            ssl_keyfile=config.get("ssl_keyfile"),
-            ssl_certfile=config.get("ssl_certfile"),
-            ssl_ca_certs=config.get("ssl_ca_certs"),
-            ssl_keyfile_password=config.get("ssl_keyfile_password"),
             server_header=False,
         )
 
-    async def _load(self, service: Service, serving: asyncio.Task[None]) -> bool:
+    async def _load(self, serving: asyncio.Task[None]) -> bool:
         """Wait for the model, with health 503 meanwhile; false where it cannot be loaded or a signal came first."""
-        ready = asyncio.create_task(service.front.wait_ready())
+        bound, port = self._listener.getsockname()[:2]
+        scheme = "https" if self._config.get("ssl_certfile") else "http"
+        url = f"{scheme}://{'[' + bound + ']' if ':' in bound else bound}:{port}"
+        ready = asyncio.create_task(self._host.load(url, self._begun))
         await _first(self._stop.wait(), ready, serving)
         if not ready.done():
             ready.cancel()
             return False
         try:
-            ready.result()
+            print(ready.result(), file=sys.stderr, flush=True)
         except RequestError as error:
             print(f"sgl: the model could not be loaded: {error.message}", file=sys.stderr)
             return False
-        if not self._config.get("skip_server_warmup"):
-            await self._warm_up(service)
-        host, port = self._listener.getsockname()[:2]
-        scheme = "https" if self._config.get("ssl_certfile") else "http"
-        url = f"{scheme}://{'[' + host + ']' if ':' in host else host}:{port}"
-        seconds = time.monotonic() - self._begun
-        table = startup_table(self._prepared, service.card.name, service.front.capacity, url, seconds)
-        print(table, file=sys.stderr, flush=True)
         return True
 
-    async def _warm_up(self, service: Service) -> None:
-        """One short request of our own, so that the first client meets warm caches."""
-        token = next(iter(service.card.eos_token_ids), 0)
-        request = TextRequest(
-            input_ids=[token] * 4,
-            sampling=SamplingParams(max_new_tokens=2, temperature=0.0, ignore_eos=True),
-            embed=not service.card.generates,
-            measured=False,
-        )
-        try:
-            async with service.front.submit([request]) as run:
-                await asyncio.wait_for(collect(run), 300)
-        except (RequestError, TimeoutError, asyncio.TimeoutError) as error:
-            log.warning("the warm-up request failed: %s", error)
-
-    async def _drain(self, service: Service) -> bool:
+    async def _drain(self) -> bool:
         """Let what runs end; false where it had not in time or a second signal came."""
-        if service.front.state == "dead" or self._forced:
+        if self._forced:
             return False
         seconds = float(self._config.get("drain_seconds"))
-        log.info("shutting down: %d requests run, at most %g s are given to them", service.front.running, seconds)
-        drain = asyncio.create_task(service.front.drain(seconds))
+        log.info("shutting down: %d requests run, at most %g s are given to them", self._host.running, seconds)
+        drain = asyncio.create_task(self._host.drain(seconds))
         self._stop.clear()
         await _first(self._stop.wait(), drain)
         if not drain.done():
             drain.cancel()
             return False
         if not drain.result():
-            log.warning("%d requests are cut off after %g s", service.front.running, seconds)
+            log.warning("%d requests are cut off after %g s", self._host.running, seconds)
         return drain.result()
 
-    def _signalled(self, channel: ProcessChannel) -> None:
+    def _signalled(self) -> None:
         """The first signal drains, the second forces."""
         if self._asked:
             self._forced = True
-            _kill(channel)
+            self._host.kill()
         self._asked = True
         self._stop.set()
-
-
-def _kill(channel: ProcessChannel) -> None:
-    """End the worker at once: nobody waits for it any more."""
-    if channel.pid is not None and channel.alive():
-        os.kill(channel.pid, signal.SIGKILL)
 
 
 async def _first(*waiting: object) -> None:

@@ -21,6 +21,7 @@ from sgl_core.config import ServerArgs
 from sgl_core.engine.inline import InlineChannel
 from sgl_core.engine.process import ProcessChannel
 from sgl_core.registry import Registries
+from sgl_core.registry.hooks import Hooks
 
 from .background import BackgroundLoop
 from .build import build_service
@@ -71,11 +72,12 @@ class Engine:
         self.prepared: Prepared = prepare(args, registries, progress=TerminalProgress())
         self._loop = BackgroundLoop("sgl-engine")
         try:
-            self.service: Service = self._loop.run(_start(self.prepared, inline))
+            hooks = Hooks(registries)
+            self.service: Service = self._loop.run(_start(self.prepared, inline, hooks))
         except BaseException:
             self._loop.close()
             raise
-        self._finalizer = weakref.finalize(self, _stop, self._loop, self.service)
+        self._finalizer = weakref.finalize(self, _stop, self._loop, self.service, hooks)
 
     # -- text ---------------------------------------------------------------------------------------------------------
 
@@ -218,10 +220,10 @@ class Engine:
         self.shutdown()
 
 
-async def _start(prepared: Prepared, inline: bool) -> Service:
+async def _start(prepared: Prepared, inline: bool, hooks: Hooks) -> Service:
     channel: Channel = InlineChannel(prepared.plan) if inline else ProcessChannel(prepared.plan)
     try:
-        service = build_service(prepared, channel)
+        service = build_service(prepared, channel, hooks=hooks)
     except BaseException:
         channel.close()
         raise
@@ -234,7 +236,8 @@ async def _start(prepared: Prepared, inline: bool) -> Service:
     return service
 
 
-def _stop(loop: BackgroundLoop, service: Service) -> None:
+def _stop(loop: BackgroundLoop, service: Service, hooks: Hooks) -> None:
+    hooks.call("sgl_shutdown")
     loop.run(service.front.close())
     loop.close()
 

@@ -49,6 +49,10 @@ class Tls(Subject):
 
     ssl_keyfile = field(str | None, None, "Private key file (PEM). With --ssl-certfile the server speaks HTTPS.")
     ssl_certfile = field(str | None, None, "Certificate file (PEM), with the chain.")
-    ssl_ca_certs = field(str | None, None, "Certificates of the authorities whose client certificates are accepted.")
+    ssl_ca_certs = field(
+        str | None,
+        None,
+        "Certificates (PEM) of the authorities whose client certificates are accepted. Clients must then show one.",
+    )
     ssl_keyfile_password = field(str | None, None, "Password of the private key file.", secret=True)
     enable_ssl_refresh = field(bool, False, "Reload key and certificate when the files change, without a restart.")

@@ -21,12 +21,18 @@ class Logs(Subject):
         choices=(0, 1, 2, 3),
     )
     log_requests_format = field(str, "text", "text for people, json for machines.", choices=("text", "json"))
-    log_requests_target = field(list[str] | None, None, "Where request logs go: stdout, folders, or both.")
+    log_requests_target = field(
+        list[str] | None,
+        None,
+        "Where request logs go: stdout, folders (files that rotate), or both. Unset: the server's own log, on stderr.",
+    )
     uvicorn_access_log_exclude_prefixes = field(
         list[str], [], "Paths that the access log leaves out, for example /health /metrics.", nargs="*"
     )
     crash_dump_folder = field(
-        str | None, None, "Folder for the requests of the last five minutes when the server crashes."
+        str | None,
+        None,
+        "Folder for the requests of the last five minutes when the worker dies. They hold what clients wrote.",
     )
     show_time_cost = field(bool, False, "Log how long marked sections take.")
     gc_warning_threshold_secs = field(

@@ -11,7 +11,11 @@ class Metrics(Subject):
     namespace = "observability"
     title = "Metrics and traces"
 
-    enable_metrics = field(bool, False, "Publish Prometheus metrics at /metrics.")
+    enable_metrics = field(
+        bool,
+        False,
+        "Publish Prometheus metrics at /metrics. They always are; the flag is taken so that existing command lines work.",
+    )
     smg_http_sidecar_port = field(
         int | None,
         None,

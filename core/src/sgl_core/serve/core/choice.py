@@ -38,6 +38,7 @@ class Choice:
         "done",
         "first_at",
         "index",
+        "kept",
         "last_at",
         "request",
         "rid",
@@ -57,6 +58,8 @@ class Choice:
         self.last_at = self.before = 0.0
         self.tokens = 0
         self.cached_tokens = 0
+        self.kept: list[int] | None = None
+        """The tokens of the answer, where an observer set a list to keep them in."""
         self.done = False
         self.stopped_here = False
         self._factory = factory
@@ -92,6 +95,8 @@ class Choice:
                 self._fail(out, events)
                 return
             self._start(out, events, now)
+        if self.kept is not None:
+            self.kept += out.token_ids
         if self._plain and not out.finish_reason:
             self._feed_plain(out.token_ids, events)
         else:

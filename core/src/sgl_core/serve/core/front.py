@@ -33,6 +33,7 @@ from .choice import Choice
 from .detokenize import DetokenizerFactory
 from .errors import RequestError
 from .events import Event, Failed, Finished
+from .observer import Observer
 from .prompts import Encoder
 from .request import ModelCard, TextRequest
 from .run import Run
@@ -57,22 +58,6 @@ class Channel(Protocol):
     def alive(self) -> bool: ...
 
     def close(self) -> None: ...
-
-
-class Observer(Protocol):
-    """What is told of requests: metrics, request logs. Must not raise; what it raises is logged and forgotten."""
-
-    def ready(self, capacity: dict[str, Any]) -> None: ...
-
-    def started(self, run: Run) -> None: ...
-
-    def outputs(self, choice: Choice, new_tokens: int, now: float) -> None: ...
-
-    def finished(self, choice: Choice, event: Event | None, now: float) -> None:
-        """``event`` is the Finished or Failed, or None for an aborted choice."""
-        ...
-
-    def stats(self, stats: Stats) -> None: ...
 
 
 class Front:
@@ -143,8 +128,7 @@ class Front:
     def end_runs(self) -> None:
         """End everything that runs; the clients are told that the server shuts down."""
         for run in list(self._runs.values()):
-            self._abort(run)
-            run.fail(Failed("the server is shutting down", 503, "shutting_down"))
+            self._fail(run, Failed("the server is shutting down", 503, "shutting_down"))
 
     async def close(self) -> None:
         """End the worker and everything that runs. Safe to call twice."""
@@ -253,15 +237,16 @@ class Front:
             arrival=choice.arrived,
         )
 
-    def _abort(self, run: Run) -> None:
-        """End a run that nobody waits for."""
+    def _abort(self, run: Run, why: Failed | None = None) -> None:
+        """End a run that nobody waits for, or that failed: then observers are told ``why`` of each of its choices."""
         now = time.monotonic()
         run.open = 0
         for choice in run.choices:
-            if not choice.done and self._choices.pop(choice.rid, None) is not None:
+            if self._choices.pop(choice.rid, None) is not None:
                 choice.done = True
-                self._send_abort(choice.rid, "abort")
-                self._tell("finished", choice, None, now)
+                if self.state != "dead":
+                    self._send_abort(choice.rid, "abort")
+                self._tell("finished", choice, why, now)
         self._forget(run)
 
     def abort(self, rid: str = "", *, everything: bool = False) -> int:
@@ -378,7 +363,7 @@ class Front:
 
     def _fail(self, run: Run, failed: Event) -> None:
         assert isinstance(failed, Failed)
-        self._abort(run)
+        self._abort(run, failed)
         run.fail(failed)
 
     def _resolve(self, message: ControlResult) -> None:
@@ -406,12 +391,10 @@ class Front:
         """The worker is gone: tell everybody who waits."""
         if self.state == "dead":
             return
+        self._tell("died", why)
         self._become("dead", why)
         for run in list(self._runs.values()):
-            for choice in run.choices:
-                self._choices.pop(choice.rid, None)
-            run.fail(Failed(f"{why}; the answer is lost", 503, "worker_dead"))
-            self._forget(run)
+            self._fail(run, Failed(f"{why}; the answer is lost", 503, "worker_dead"))
         for answer in self._controls.values():
             if not answer.done():
                 answer.set_exception(RequestError(why, status=503))

@@ -1,97 +1,38 @@
-"""Prometheus metrics under the reference system's names, so that existing dashboards work. One object per front."""
+"""Prometheus metrics under the reference system's names, so that existing dashboards work. One object per served model."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sgl_core.engine.messages import Stats
 
 from .choice import Choice
 from .events import Event, Failed, Finished
+from .metric_shapes import FIRST_TOKEN, GAP, TOKENS, WHOLE, Gaps
+from .observer import Observer
 from .run import Run
+from .worker_metrics import WorkerMetrics
 
-_LATENCY = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400)
-_GAP = (
-    0.002,
-    0.004,
-    0.006,
-    0.008,
-    0.01,
-    0.015,
-    0.02,
-    0.025,
-    0.03,
-    0.035,
-    0.04,
-    0.06,
-    0.08,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1,
-    2,
-    4,
-    6,
-    8,
-)
-_TOKENS = (
-    100,
-    300,
-    500,
-    700,
-    1000,
-    1500,
-    2000,
-    3000,
-    4000,
-    5000,
-    6000,
-    7000,
-    8000,
-    9000,
-    10000,
-    12000,
-    15000,
-    20000,
-    30000,
-    50000,
-)
+log = logging.getLogger("sgl.metrics")
+
+ACCEPTED: ContextVar[list[int] | None] = ContextVar("sgl_accepted", default=None)
+"""Inside an HTTP request: where the number of choices that it started is left, to tell refusals from later failures."""
 
 
-class Gaps(Collector):
-    """A histogram cheap enough for every token: the client library's own costs more than the rest of a token's way."""
+class Metrics(Observer):
+    """Observes one front, or one after the other of the same model.
 
-    def __init__(self, name: str, help_text: str, labels: Mapping[str, str], buckets: Sequence[float]) -> None:
-        self._name, self._help, self._labels = name, help_text, dict(labels)
-        self._bounds = tuple(sorted(buckets))
-        self._counts = [0] * (len(self._bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, seconds: float, times: int) -> None:
-        """``times`` gaps of this length."""
-        self._counts[bisect_left(self._bounds, seconds)] += times
-        self._sum += seconds * times
-
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        total, buckets = 0, []
-        for bound, count in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        family = HistogramMetricFamily(self._name, self._help, labels=list(self._labels))
-        family.add_metric(list(self._labels.values()), buckets, self._sum)
-        yield family
-
-
-class Metrics:
-    """Observes the front. Every accepted request counts once in ``num_requests_total``, aborted and failed ones also in their own."""
+    Each choice counts once: ``num_requests_total`` = ``num_finished_requests_total`` + ``num_aborted_requests_total`` +
+    ``num_failed_requests_total`` + those that run. What was never accepted counts in ``num_refused_requests_total`` only.
+    """
 
     def __init__(
         self,
@@ -101,69 +42,91 @@ class Metrics:
         ttft: Sequence[float] = (),
         gaps: Sequence[float] = (),
         latency: Sequence[float] = (),
+        prompt: Sequence[float] = TOKENS,
+        generation: Sequence[float] = TOKENS,
     ) -> None:
         self.registry = CollectorRegistry()
-        labels = {"model_name": model, **(extra_labels or {})}
-        worker = {**labels, "engine_type": "unified", "tp_rank": "0", "pp_rank": "0", "moe_ep_rank": "0"}
-        self._labels, self._worker = labels, worker
-        self._gauges = {name: self._gauge(name, text) for name, text in _GAUGES.items()}
-        self._retracted = self._counter("num_retracted_requests_total", "Requests retracted to free pages.", worker)
-        self._prompt = self._counter("prompt_tokens_total", "Prompt tokens of finished requests.", labels, True)
-        self._output = self._counter("generation_tokens_total", "Tokens generated.", labels, True)
-        self._cached = self._counter("cached_tokens_total", "Prompt tokens found in the prefix cache.", labels)
-        self._requests = self._counter(
-            "num_requests_total", "Requests accepted, by how they are answered.", labels, True
+        self.plugins = CollectorRegistry()
+        """What plugins register (hook ``sgl_metrics``); a collector of theirs that fails costs only their own figures."""
+        self.extra_labels = dict(extra_labels or {})
+        self._labels = labels = {"model_name": model, **self.extra_labels}
+        self.worker = WorkerMetrics(self.registry, labels)
+        self._prompt = self._by_stream("prompt_tokens_total", "Prompt tokens of finished requests.")
+        self._output = self._by_stream("generation_tokens_total", "Tokens generated.")
+        self._requests = self._by_stream("num_requests_total", "Requests accepted, by how they are answered.")
+        self._cached = self._counter("cached_tokens_total", "Prompt tokens found in a cache.", "cache_source").labels(
+            **labels, cache_source="device"
+        )
+        self._constrained = self._counter("num_so_requests_total", "Requests with an output constraint.")
+        self._finished = self._counter(
+            "num_finished_requests_total", "Requests that ended by themselves, by finish reason.", "finish_reason"
         )
         self._aborted = self._counter(
-            "num_aborted_requests_total", "Requests whose client left or that were aborted.", labels
+            "num_aborted_requests_total", "Requests whose client left or that were aborted."
+        ).labels(**labels)
+        self._failed = self._counter("num_failed_requests_total", "Accepted requests that ended with an error.").labels(
+            **labels
         )
-        self._failed = self._counter("num_failed_requests_total", "Requests that ended with an error.", labels)
-        self._ttft = self._histogram("time_to_first_token_seconds", "Time to first token.", ttft or _LATENCY)
-        self._e2e = self._histogram("e2e_request_latency_seconds", "Time of finished requests.", latency or _LATENCY)
-        self._prompt_sizes = self._histogram("prompt_tokens_histogram", "Prompt length in tokens.", _TOKENS)
-        self._output_sizes = self._histogram("generation_tokens_histogram", "Answer length in tokens.", _TOKENS)
-        self._gaps = Gaps("sglang:inter_token_latency_seconds", "Time between tokens.", labels, gaps or _GAP)
+        self._refused = self._counter(
+            "num_refused_requests_total", "Requests that were not accepted, by HTTP status.", "status_code"
+        )
+        self._ttft = self._histogram("time_to_first_token_seconds", "Time to first token.", ttft or FIRST_TOKEN, True)
+        self._e2e = self._histogram("e2e_request_latency_seconds", "Time of finished requests.", latency or WHOLE, True)
+        self._prompt_sizes = self._histogram("prompt_tokens_histogram", "Prompt length in tokens.", prompt)[False]
+        self._uncached = self._histogram(
+            "uncached_prompt_tokens_histogram", "Prompt tokens that had to be computed.", prompt
+        )[False]
+        self._output_sizes = self._histogram("generation_tokens_histogram", "Answer length in tokens.", generation)[
+            False
+        ]
+        self._gaps = Gaps("sglang:inter_token_latency_seconds", "Time between tokens.", labels, gaps or GAP)
         self.registry.register(self._gaps)
-        self._page_size = 1
-        self._retractions_seen = 0
-        self._throughput_from = (0.0, 0)
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        gauge = Gauge(f"sglang:{name}", text, list(self._worker), registry=self.registry)
-        return gauge.labels(**self._worker)
+    def _counter(self, name: str, text: str, *more: str) -> Counter:
+        return Counter(f"sglang:{name}", text, [*self._labels, *more], registry=self.registry)
 
-    def _counter(self, name: str, text: str, labels: Mapping[str, str], streaming: bool = False) -> dict[bool, Counter]:
-        names = [*labels, "is_streaming"] if streaming else list(labels)
-        counter = Counter(f"sglang:{name}", text, names, registry=self.registry)
-        if not streaming:
-            return dict.fromkeys((False, True), counter.labels(**labels))
-        return {flag: counter.labels(**labels, is_streaming=str(flag).lower()) for flag in (False, True)}
+    def _by_stream(self, name: str, text: str) -> dict[bool, Counter]:
+        counter = self._counter(name, text, "is_streaming")
+        return {flag: counter.labels(**self._labels, is_streaming=str(flag).lower()) for flag in (False, True)}
 
-    def _histogram(self, name: str, text: str, buckets: Iterable[float]) -> Histogram:
-        histogram = Histogram(
-            f"sglang:{name}", text, list(self._labels), buckets=sorted(buckets), registry=self.registry
-        )
-        return histogram.labels(**self._labels)
+    def _histogram(
+        self, name: str, text: str, buckets: Iterable[float], by_stream: bool = False
+    ) -> dict[bool, Histogram]:
+        names = [*self._labels, *(["is_streaming"] if by_stream else [])]
+        histogram = Histogram(f"sglang:{name}", text, names, buckets=sorted(buckets), registry=self.registry)
+        if not by_stream:
+            return dict.fromkeys((False, True), histogram.labels(**self._labels))
+        return {flag: histogram.labels(**self._labels, is_streaming=str(flag).lower()) for flag in (False, True)}
 
     def text(self) -> bytes:
         """The page of ``/metrics``."""
-        return generate_latest(self.registry)
+        return page([self])
+
+    def refused(self, status: int) -> None:
+        """A request to generate was answered with an error before it was accepted."""
+        self._refused.labels(**self._labels, status_code=str(status)).inc()
 
     # -- the front's Observer -----------------------------------------------------------------------------------------
 
     def ready(self, capacity: Mapping[str, Any]) -> None:
-        self._page_size = int(capacity.get("page_size") or 1)
+        self.worker.ready(capacity)
 
     def started(self, run: Run) -> None:
+        accepted = ACCEPTED.get()
+        if accepted is not None:
+            accepted.append(len(run.choices))
         for choice in run.choices:
-            if choice.request.measured:
-                self._requests[choice.request.stream].inc()
+            request = choice.request
+            if request.measured:
+                self._requests[request.stream].inc()
+                if request.grammar is not None:
+                    self._constrained.labels(**self._labels).inc()
 
     def outputs(self, choice: Choice, new_tokens: int, now: float) -> None:
         if not new_tokens or not choice.request.measured:
             return
         if choice.tokens == new_tokens:
-            self._ttft.observe(now - choice.arrived)
+            self._ttft[choice.request.stream].observe(now - choice.arrived)
         else:
             self._gaps.observe((now - choice.before) / new_tokens, new_tokens)
 
@@ -173,49 +136,65 @@ class Metrics:
             return
         self._output[request.stream].inc(choice.tokens)
         if isinstance(event, Failed):
-            self._failed[False].inc()
+            self._failed.inc()
             return
-        if event is None or (isinstance(event, Finished) and event.reason == "abort"):
-            self._aborted[False].inc()
+        if not isinstance(event, Finished) or event.reason == "abort":
+            self._aborted.inc()
             return
-        self._prompt[request.stream].inc(len(request.input_ids))
-        self._cached[False].inc(choice.cached_tokens)
-        self._e2e.observe(now - choice.arrived)
-        self._prompt_sizes.observe(len(request.input_ids))
+        prompt = len(request.input_ids)
+        self._finished.labels(**self._labels, finish_reason=event.reason).inc()
+        self._prompt[request.stream].inc(prompt)
+        self._cached.inc(choice.cached_tokens)
+        self._e2e[request.stream].observe(now - choice.arrived)
+        self._prompt_sizes.observe(prompt)
+        self._uncached.observe(max(prompt - choice.cached_tokens, 0))
         self._output_sizes.observe(choice.tokens)
 
     def stats(self, stats: Stats) -> None:
-        total = max(stats.total_pages, 1)
-        gauges = self._gauges
-        gauges["num_running_reqs"].set(stats.running)
-        gauges["num_queue_reqs"].set(stats.waiting)
-        gauges["token_usage"].set(stats.used_pages / total)
-        gauges["num_used_tokens"].set(stats.used_pages * self._page_size)
-        gauges["max_total_num_tokens"].set(stats.total_pages * self._page_size)
-        gauges["kv_available_tokens"].set(stats.free_pages * self._page_size)
-        gauges["kv_evictable_tokens"].set(stats.cached_pages * self._page_size)
-        gauges["cache_hit_rate"].set(stats.cached_prompt_tokens / max(stats.prompt_tokens, 1))
-        gauges["gen_throughput"].set(self._rate(stats))
-        if stats.retractions > self._retractions_seen:
-            self._retracted[False].inc(stats.retractions - self._retractions_seen)
-            self._retractions_seen = stats.retractions
+        self.worker.stats(stats)
 
-    def _rate(self, stats: Stats) -> float:
-        """Tokens per second of worker time since the last report."""
-        seconds, tokens = self._throughput_from
-        self._throughput_from = (stats.step_seconds, stats.generated_tokens)
-        spent = stats.step_seconds - seconds
-        return (stats.generated_tokens - tokens) / spent if spent > 0 else 0.0
+    def died(self, why: str) -> None:
+        self.worker.died()
 
 
-_GAUGES = {
-    "num_running_reqs": "Requests running.",
-    "num_queue_reqs": "Requests waiting.",
-    "token_usage": "Used share of the KV pool.",
-    "num_used_tokens": "Tokens of the KV pool in use.",
-    "max_total_num_tokens": "Tokens the KV pool holds.",
-    "kv_available_tokens": "Free tokens of the KV pool.",
-    "kv_evictable_tokens": "Tokens of the KV pool held by the prefix cache alone.",
-    "cache_hit_rate": "Share of prompt tokens found in the prefix cache.",
-    "gen_throughput": "Tokens generated per second.",
-}
+class _CpuTime(Collector):
+    """Processor time of this process."""
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        family = CounterMetricFamily(
+            "sglang:process_cpu_seconds", "Processor time of the front process.", labels=["component"]
+        )
+        family.add_metric(["tokenizer"], time.process_time())
+        yield family
+
+
+class _Joined(Collector):
+    """Several registries as one: families of one name are one family."""
+
+    def __init__(self, registries: Sequence[Collector | CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterator[Metric]:
+        found: dict[str, Metric] = {}
+        for registry in self._registries:
+            for family in registry.collect():
+                first = found.setdefault(family.name, family)
+                if first is not family:
+                    first.samples += family.samples
+        yield from found.values()
+
+
+def page(metrics: Sequence[Metrics], *more: CollectorRegistry) -> bytes:
+    """One page of the metrics of several models, and of ``more`` registries."""
+    text = _text([*(entry.registry for entry in metrics), *more, _CpuTime()])
+    try:
+        return text + _text([entry.plugins for entry in metrics])
+    except Exception:
+        log.exception("a plugin's metrics could not be read")
+        return text
+
+
+def _text(registries: Sequence[Collector | CollectorRegistry]) -> bytes:
+    joined = CollectorRegistry()
+    joined.register(_Joined(registries))
+    return generate_latest(joined)

@@ -14,6 +14,7 @@ from .front import Front
 from .metrics import Metrics
 from .prompts import Encoder
 from .request import ModelCard, ParseSettings
+from .request_log import RequestLog
 from .templates import ChatTemplate
 from .tokenizer import TextTokenizer
 
@@ -38,6 +39,8 @@ class Service:
     incremental: bool = False
     """Whether native streams carry only what is new (else all the text so far)."""
     info: Mapping[str, Any] = field(default_factory=dict)
+    request_log: RequestLog = field(default_factory=RequestLog)
+    """What logs requests; it observes the front while that is on."""
     find_parser: Callable[[str, str], Any] | None = None
     """Loads a parser: (``tool_parsers`` or ``reasoning_parsers``, name). Raises RegistryError. None: the configured ones only."""
 

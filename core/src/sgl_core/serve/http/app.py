@@ -31,6 +31,7 @@ from sgl_core.serve.responses.store import ResponseStore
 
 from .auth import Keys
 from .cors import Cors
+from .counting import Counting
 from .errors import endpoint, http_exception, json_response
 from .request_id import RequestIds
 from .routes import control, generation, health, models, tokens, unserved
@@ -66,6 +67,7 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
             *unserved.routes(),
         ],
         middleware=[
+            *([Middleware(Counting, metrics=service.metrics)] if service.metrics is not None else []),
             Middleware(RequestIds),
             Middleware(Cors, settings=settings),
             Middleware(Keys, settings=settings),
