@@ -112,6 +112,19 @@ class TapeRunner:
             batch.attention_plan = self._runner.attention.plan(batch)
             return self._runner.model(batch)
         tape, hidden = recorded
+        self._fill(batch, count, size)
+        tape.replay()
+        return hidden[:count]
+
+    def profile(self, batch: ForwardBatch, repeats: int = 5) -> dict[str, float]:
+        """Seconds a step spends in each kind of op; empty where the step is not covered."""
+        recorded = self._tape(self._size(len(batch.query_lens))) if self.covers(batch) else None
+        if recorded is None:
+            return {}
+        self._fill(batch, len(batch.query_lens), self._size(len(batch.query_lens)))
+        return {name: seconds for name, (_, seconds) in recorded[0].profile(repeats).items()}
+
+    def _fill(self, batch: ForwardBatch, count: int, size: int) -> None:
         width = batch.page_table.shape[1]
         self._ids[:count] = batch.input_ids
         self._positions[:count] = batch.positions
@@ -123,8 +136,6 @@ class TapeRunner:
             self._positions[count:size] = 0
             self._slots[count:size] = -1
             self._context[count:size] = 0
-        tape.replay()
-        return hidden[:count]
 
     def _size(self, count: int) -> int:
         return self._sizes[bisect.bisect_left(self._sizes, count)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -40,7 +40,7 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
         torch.set_num_threads(1)
         return TapeRunner(runner, kernels, options, heading=kernels.note(choice.sampler))
 
-    return TorchWorker(
+    return CpuWorker(
         plan.model,
         choice.settings,
         registries,
@@ -49,3 +49,21 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
         setup=setup,
         shared={NAME: kernels},
     )
+
+
+class CpuWorker(TorchWorker):
+    """A TorchWorker that can also measure itself against its machine (operation ``roofline``)."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._controls["roofline"] = self._roofline
+
+    def _roofline(self) -> dict[str, Any]:
+        """See :func:`sgl_cpu.roofline.roofline`. Nothing may be in flight; cached pages are overwritten."""
+        from ..roofline import roofline
+
+        stepper = self._stepper
+        assert stepper is not None, "control operations come after load"
+        sampler = self._registries.samplers.load(self._sampler)
+        with torch.inference_mode():
+            return roofline(self.runner, stepper.run, self._info.vocab_size, self._settings.threads, sampler)
