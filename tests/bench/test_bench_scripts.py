@@ -87,6 +87,15 @@ def test_scenarios_are_held_to_their_bars() -> None:
     assert served.share_of_limit("multi_turn", 1.0, speeds) is None
 
 
+def test_memory_is_that_of_a_fresh_server() -> None:
+    def result(**found: float) -> dict:
+        return {"scenarios": {"batch16": {"medians": {"sgl-first": found}}}}
+
+    assert served.memory(result(rss_mb=650.0, pss_mb=600.0)).ok
+    assert served.memory(result(rss_mb=750.0, pss_mb=600.0)).ok is False
+    assert served.memory(result()).value == "not measured"
+
+
 def test_failed_requests_fail_the_bench() -> None:
     broken = {**part(), "errors": {"sgl": {"HTTP 500": 2}}}
     broken["medians"] = {"sgl": {}}
