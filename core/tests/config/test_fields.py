@@ -77,6 +77,10 @@ def expected_nargs(wanted: dict[str, Any]) -> str:
     return wanted.get("nargs") or ("+" if wanted.get("cli_kind") == "list" else "")
 
 
+OWN_CHOICES = {"kv_cache_dtype": frozenset({"int8"})}
+"""Values that only we serve."""
+
+
 @pytest.mark.parametrize(
     "wanted", [f for f in REFERENCE["fields"] if "choices" in f], ids=lambda wanted: wanted["name"]
 )
@@ -84,7 +88,7 @@ def test_literal_choices_are_the_references(wanted: dict[str, Any]) -> None:
     ours = fields()[wanted["name"]]
     if not isinstance(ours.choices, FromRegistry):
         assert ours.choices is not None
-        assert set(ours.choices) == set(wanted["choices"])
+        assert set(ours.choices) - OWN_CHOICES.get(wanted["name"], frozenset()) == set(wanted["choices"])
 
 
 def test_fields_without_choices_have_none() -> None:
