@@ -119,7 +119,7 @@ def _wait(running: Running, until: float) -> None:
             _json(f"{running.url}/v1/chat/completions", {"model": model, "messages": question, "max_tokens": 2})
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
-            running.process.wait(0.02)
+            running.process.wait(0.05)
     raise StartError(f"{running.name} did not answer in time:\n{_tail(running.log)}")
 
 

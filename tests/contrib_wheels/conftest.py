@@ -27,7 +27,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def stranger(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with all three packages."""
+    """An environment with all of them."""
     environment = make_environment(tmp_path_factory.mktemp("stranger"))
     environment.install(*wheels.values())
     return environment

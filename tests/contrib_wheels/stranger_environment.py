@@ -17,7 +17,7 @@ from typing import Any
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-PACKAGES = ("sgl-example-attention", "sgl-example-model", "sgl-example-vendor")
+PACKAGES = ("sgl-example-attention", "sgl-example-model", "sgl-example-output", "sgl-example-vendor")
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,11 @@ def test_they_are_listed_with_their_owner(stranger: Environment) -> None:
     assert set(theirs) == {
         ("attention", "example_attention"),
         ("attention", "example_vendor"),
+        ("grammars", "example_words"),
         ("models", "Starcoder2ForCausalLM"),
         ("moe_runners", "example_vendor"),
         ("rules", "example_vendor"),
+        ("tool_parsers", "example_calls"),
     }
     assert all(row["state"] == "ok" and row["version"] == "1.0.0" for row in theirs.values())
     assert data["problems"] == []

@@ -101,7 +101,7 @@ def test_by_default_nothing_of_the_strangers_is_chosen(
 ) -> None:
     told = generate(stranger, checkpoint[0], inline=True)
     assert told["ids"] == checkpoint[1]
-    assert told["selection"]["attention"]["dist"] == "sgl-torch"
+    assert not told["selection"]["attention"]["dist"].startswith("sgl-example")
 
 
 def test_a_wrong_option_is_refused(stranger: Environment, checkpoint: tuple[Path, list[int]]) -> None:
@@ -112,4 +112,48 @@ def test_a_wrong_option_is_refused(stranger: Environment, checkpoint: tuple[Path
     assert "did you mean example_attention.block" in refusal(*backend, "example_attention.blok=5")
     assert "takes int, not 'many'" in refusal(*backend, "example_attention.block=many")
     unused = refusal("--plugin-option", "example_attention.block=5")
-    assert "would have no effect: torch_native is chosen in attention, not example_attention" in unused
+    assert "is chosen in attention, not example_attention" in unused
+
+
+CHAT = dedent("""
+    import json, sys
+    from sgl_core.serve import Engine
+
+    if __name__ == "__main__":
+        folder, settings, body = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+        with Engine(folder, inline=True, **settings) as engine:
+            messages = body.pop("messages")
+            answer = engine.chat(messages, **body)
+            print(json.dumps({"answer": answer, "selection": engine.prepared.plan.selection}))
+""")
+
+
+def test_a_strangers_parser_and_grammar_shape_the_answer(
+    stranger: Environment, checkpoint: tuple[Path, list[int]], tmp_path: Path
+) -> None:
+    """The parser is found by ``auto`` from the chat template, the grammar backend is chosen by flag."""
+    for file in checkpoint[0].iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    template = "{% if tools %}Write <<call name {...}>>.{% endif %}{% for m in messages %}{{ m.content }} {% endfor %}"
+    (tmp_path / "chat_template.jinja").write_text(template)
+    script = stranger.root / "chat.py"
+    script.write_text(CHAT)
+    settings = {
+        "dtype": "float32",
+        "max_total_tokens": 512,
+        "device": "cpu",
+        "tool_call_parser": "auto",
+        "grammar_backend": "example_words",
+    }
+    body = {
+        "messages": [{"role": "user", "content": "w7 w3 w99"}],
+        "regex": "(w5|w6)",
+        "max_tokens": 4,
+        "temperature": 0,
+    }
+    done = stranger.run(str(script), str(tmp_path), json.dumps(settings), json.dumps(body))
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["selection"]["tool_parsers"]["dist"] == "sgl-example-output"
+    assert told["selection"]["grammars"]["dist"] == "sgl-example-output"
+    assert told["answer"]["choices"][0]["message"]["content"].strip() in ("w5", "w6")
