@@ -72,6 +72,9 @@ class KernelAttention:
             pool.add_scales()
 
     def plan(self, batch: ForwardBatch) -> Plan:
+        """Called once a step that is not replayed."""
+        if not batch.decode:
+            self._kernels.pilot.all_threads()
         return Plan(
             table=np.ascontiguousarray(batch.page_table, dtype=np.int32),
             query=batch.query_lens.astype(np.int32),

@@ -14,6 +14,7 @@ import sgl_ops
 from sgl_torch.ops import OpUnavailable
 
 from .arena import Arena
+from .pilot import ThreadPilot
 
 NAME = "sgl_ops"
 """The key of :class:`Kernels` in ``OpContext.shared``, and the name of the attention backend and the sampler."""
@@ -42,8 +43,12 @@ class Kernels:
     arena: Arena = field(default_factory=Arena)
     packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
     """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
+    pilot: ThreadPilot = field(init=False)
     packings: int = 0
     """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
+
+    def __post_init__(self) -> None:
+        self.pilot = ThreadPilot(self.threads, sgl_ops.set_threads)
 
     def note(self, sampler: str) -> str:
         """The line of the start-up table."""

@@ -113,7 +113,7 @@ class TapeRunner:
             return self._runner.model(batch)
         tape, hidden = recorded
         self._fill(batch, count, size)
-        tape.replay()
+        self._kernels.pilot.run(size, tape.replay)
         return hidden[:count]
 
     def profile(self, batch: ForwardBatch, repeats: int = 5) -> dict[str, float]:
