@@ -18,6 +18,19 @@ def test_a_config_without_architecture_is_refused() -> None:
         model_info_from_config({"model_type": "llama"}, "models/m")
 
 
+@pytest.mark.parametrize(
+    ("named", "model_type", "served"),
+    [
+        ("LongcatFlashForCausalLMNextN", "longcat_flash", "LongcatFlashForCausalLM"),
+        ("LongcatFlashNgramForCausalLM", "", "LongcatFlashForCausalLM"),
+        ("MultiModalityModel", "multi_modality", "MultiModalityCausalLM"),
+        ("LlamaForCausalLM", "llama", "LlamaForCausalLM"),
+    ],
+)
+def test_variants_are_served_as_one_architecture(named: str, model_type: str, served: str) -> None:
+    assert model_info_from_config({"architectures": [named], "model_type": model_type}).architecture == served
+
+
 def test_plain_text_model() -> None:
     model = info(hidden_size=2048, num_attention_heads=16, num_key_value_heads=8, num_hidden_layers=4, vocab_size=100)
     assert (model.head_dim, model.v_head_dim, model.swa_head_dim) == (128, 128, 128)

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 
 from sgl_core.registry import Registries
-from sgl_core.testing.resolution import Purpose, facts_of, main, model_of, read_purposes, records, replay, report, tally
+from sgl_core.testing.resolution import (
+    Difference,
+    Purpose,
+    facts_of,
+    main,
+    model_of,
+    read_purposes,
+    records,
+    replay,
+    report,
+    tally,
+)
 
 H100 = {
     "is_cuda": True,
@@ -97,6 +108,12 @@ def test_a_purpose_may_name_a_machine() -> None:
     purpose = Purpose(fields=("page_size",), reason="r", platform="sm100")
     (difference,) = replay(record(resolved={"page_size": 1}), Registries(), rules=())
     assert not purpose.covers(difference, record())
+
+
+def test_a_purpose_may_name_the_rule_that_refuses() -> None:
+    refusal = Difference("a", "error", "ValueError: no\n  Decided by rule strict (dist 1, file.py:1)", None)
+    assert Purpose(fields=("error",), reason="r", rule="strict").covers(refusal, record())
+    assert not Purpose(fields=("error",), reason="r", rule="stric").covers(refusal, record())
 
 
 def test_the_command_reads_gzip_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,14 @@ from .model_defaults import (
 _TEXT_CONFIG_KEYS = ("thinker_config", "llm_config", "language_config", "text_config")
 _CONTEXT_KEYS = ("max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "max_position_embeddings")
 _KV_HEAD_KEYS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
+_ONE_ARCHITECTURE = {
+    "longcat_flash": "LongcatFlashForCausalLM",
+    "LongcatCausalLM": "LongcatFlashForCausalLM",
+    "LongcatFlashNgramForCausalLM": "LongcatFlashForCausalLM",
+    "multi_modality": "MultiModalityCausalLM",
+}
+"""Model types and architecture names whose checkpoints are served as one architecture, whatever variant they name."""
+
 _EXPERT_KEYS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 
 
@@ -49,7 +57,7 @@ def model_info_from_config(
     architectures = hf_config.get("architectures") or ()
     if not architectures:
         raise ValueError(f"config.json of {path or 'the model'} names no architecture; add an 'architectures' list")
-    architecture = str(architectures[0])
+    architecture = architecture_of(hf_config)
     text = text_config_of(hf_config)
     quant = quantization_of(hf_config, text, hf_quant_config)
     heads = int(text.get("num_attention_heads") or 0)
@@ -98,6 +106,12 @@ def model_info_from_config(
         expert_weight_dtype=expert_weight_dtype,
         weight_bytes=weight_bytes,
     )
+
+
+def architecture_of(hf_config: Mapping[str, Any]) -> str:
+    """The architecture a checkpoint is served as: the first it names, or the one that stands for all of its type."""
+    named = str((hf_config.get("architectures") or ("",))[0])
+    return _ONE_ARCHITECTURE.get(str(hf_config.get("model_type"))) or _ONE_ARCHITECTURE.get(named, named)
 
 
 def text_config_of(hf_config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -81,6 +81,8 @@ class Purpose:
     case: str = ""
     architecture: str = ""
     platform: str = ""
+    rule: str = ""
+    """The rule of ours that refuses where the recording does not."""
 
     def covers(self, difference: Difference, record: Mapping[str, Any]) -> bool:
         """Whether the difference is this one."""
@@ -89,6 +91,7 @@ class Purpose:
             and self.case in difference.case
             and self.architecture in ("", record["arch"])
             and self.platform in ("", record["platform"])
+            and (not self.rule or f"rule {self.rule} " in str(difference.ours))
         )
 
 

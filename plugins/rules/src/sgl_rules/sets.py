@@ -137,7 +137,6 @@ DEEPSEEK_FAMILY = RuleSetSpec(
         "GlmMoeDsaForCausalLM",
         "KimiK25ForConditionalGeneration",
         "LongcatFlashForCausalLM",
-        "LongcatFlashForCausalLMNextN",
         "MistralLarge3ForCausalLM",
         "PixtralForConditionalGeneration",
     ),

@@ -19,7 +19,6 @@ FAMILY = (
     "GlmMoeDsaForCausalLM",
     "KimiK25ForConditionalGeneration",
     "LongcatFlashForCausalLM",
-    "LongcatFlashForCausalLMNextN",
     "MistralLarge3ForCausalLM",
     "PixtralForConditionalGeneration",
 )
@@ -112,8 +111,6 @@ def _context_parallel(view: View, *, dispatch: bool) -> Iterator[Declaration]:
 )
 def deepseek_context_parallel(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Context shards are not captured; sharing of selected keys excludes overlapping two batches."""
-    if model.architecture == "LongcatFlashForCausalLMNextN":
-        return
     if is_dsa(model):
         config = model.hf_config
         if "SGLANG_DSA_PREFILL_DENSE_ATTN_KV_LEN_THRESHOLD" not in facts.env:
@@ -145,7 +142,7 @@ def deepseek_context_parallel(view: View, facts: Facts, model: ModelInfo) -> Ite
 )
 def sparse_cache_dtype(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Sparse attention caches FP8 on Blackwell and bfloat16 before it."""
-    if model.architecture == "LongcatFlashForCausalLMNextN" or not is_dsa(model) or not _own_kernels(facts):
+    if not is_dsa(model) or not _own_kernels(facts):
         return
     dtype = view.kv_cache_dtype
     if dtype == "auto":
@@ -178,7 +175,7 @@ def sparse_cache_dtype(view: View, facts: Facts, model: ModelInfo) -> Iterator[D
 )
 def sparse_kernels(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Which kernels attend to the selected keys, per phase, by device and cache dtype."""
-    if model.architecture == "LongcatFlashForCausalLMNextN" or not is_dsa(model) or not _own_kernels(facts):
+    if not is_dsa(model) or not _own_kernels(facts):
         return
     prefill, decode = view.dsa_prefill_backend, view.dsa_decode_backend
     defaults, because = _sparse_defaults(view, facts, model)
@@ -230,7 +227,7 @@ def _sparse_defaults(view: View, facts: Facts, model: ModelInfo) -> tuple[tuple[
 def sparse_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Context parallelism and split caches of sparse models belong to prefill servers."""
     role = view.disaggregation_mode
-    if model.architecture == "LongcatFlashForCausalLMNextN" or not is_dsa(model):
+    if not is_dsa(model):
         return
     yield require(
         not view.enable_prefill_cp or role != "decode",
@@ -264,7 +261,7 @@ def sparse_roles(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declara
 def deepseek_experts(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """On SM100 experts in eight or four bits are multiplied by the TensorRT-LLM runner."""
     arch = model.architecture
-    if arch == "LongcatFlashForCausalLMNextN" or not is_sm100(facts):
+    if not is_sm100(facts):
         return
     method = view.quantization
     if quantization_unset(view):
