@@ -141,6 +141,8 @@ def scenario_rows(name: str, part: dict[str, Any], speeds: Speeds, full: bool) -
     label = f"{name}, {FIGURES[lead].title}"
     share = share_of_limit(name, mine[lead], speeds)
     note = "" if share is None else f"{share:.0%} of {'bandwidth' if name == 'decode1' else 'f32 multiply-adds'}"
+    if mine.get("others_share", 0.0) > 0.1:
+        note = f"{note}; others used {mine['others_share']:.0%} of the machine".lstrip("; ")
     if share is None or not full:
         rows.append(told(label, value, note or ("" if full else "shortened load")))
     else:

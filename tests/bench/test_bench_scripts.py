@@ -83,6 +83,9 @@ def test_scenarios_are_held_to_their_bars() -> None:
         None,
     ]
     assert served.scenario_rows("decode1", part(), speeds, full=True)[1].value == "not measured"
+    busy = part()
+    busy["medians"]["sgl"]["others_share"] = 0.48
+    assert served.scenario_rows("decode1", busy, speeds, full=True)[0].note.endswith("; others used 48% of the machine")
     assert served.share_of_limit("batch16", 297.4, speeds) == pytest.approx(0.5, rel=1e-3)
     assert served.share_of_limit("multi_turn", 1.0, speeds) is None
 
