@@ -15,6 +15,7 @@ from sgl_core.api.checkpoint import GGML_TYPES
 from sgl_ops import formats, linear
 from sgl_torch.ops import OpContext, WeightPart
 
+from .memory import forget
 from .session import Kernels
 
 log = logging.getLogger("sgl_cpu")
@@ -115,7 +116,10 @@ def pack(part: WeightPart, kernels: Kernels) -> linear.Packed:
     if known is not None and known.owner() is owner:
         return known  # type: ignore[no-any-return]
     kernels.packings += 1
-    made = Shared(linear.pack(name, raw, rows, columns).data)
+    memory = kernels.weights.take(linear.packed_bytes(name, rows, columns))
+    made = Shared(linear.pack(name, raw, rows, columns, out=memory).data)
+    if isinstance(owner, np.ndarray):
+        forget(owner)
     made.owner = weakref.ref(owner)
     kernels.packed[key] = made
     return made

@@ -14,6 +14,7 @@ import sgl_ops
 from sgl_torch.ops import OpUnavailable
 
 from .arena import Arena
+from .memory import WeightMemory
 from .pilot import ThreadPilot
 
 NAME = "sgl_ops"
@@ -40,6 +41,7 @@ class Kernels:
 
     threads: int
     exact: bool = False
+    weights: WeightMemory = field(default_factory=WeightMemory)
     arena: Arena = field(default_factory=Arena)
     packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
     """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
