@@ -122,8 +122,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Process:
     """A running server; its stderr is read up to the line that names its address."""
 
-    def __init__(self, model: Path, *options: str) -> None:
-        words = [*SGL, "serve", str(model), "--device", "null", "--port", "0", *options]
+    def __init__(self, model: Path | None, *options: str) -> None:
+        words = [*SGL, "serve", *([str(model)] if model else []), "--device", "null", "--port", "0", *options]
         env = {name: value for name, value in os.environ.items() if not name.startswith("SGL_")}
         self.popen = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
         self.lines: list[str] = []
@@ -157,7 +157,7 @@ class Process:
 def launch(model: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
-    def start(*options: str) -> Process:
+    def start(*options: str, model: Path | None = model) -> Process:
         process = Process(model, *options)
         started.append(process)
         return process

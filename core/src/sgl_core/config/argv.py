@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from .errors import ConfigError, did_you_mean
 from .fields import RETIRED_FLAGS, fields
 from .values import BadValue, from_text, parse_bool
 
+NAMED_MODEL = re.compile(r"[A-Za-z0-9][\w.:/-]*=.+")
 NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d*)?|-\.\d+")
 
 
@@ -144,8 +146,17 @@ def read_flag(parsed: Parsed, flag: str, inline: str | None, words: list[str], a
             value = from_text(found.field, text)
     except BadValue as error:
         raise ConfigError(f"{flag}: {error}", fields=(found.field.name,)) from None
+    if found.field.name == "model_path" and is_named_model(value):
+        earlier = parsed.values.get("models", ([], ""))[0]
+        parsed.values["models"] = ([*earlier, value], flag)
+        return at
     parsed.values[found.field.name] = (value, flag)
     return at
+
+
+def is_named_model(text: str) -> bool:
+    """Whether the value of ``--model`` is NAME=PATH, one of several models, and not a path with an equals sign in it."""
+    return bool(NAMED_MODEL.fullmatch(text)) and not os.path.exists(text)
 
 
 def read_switch(spelling: Spelling, inline: str | None) -> Any:

@@ -51,6 +51,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "tool_call_parser",
         "reasoning_parser",
     ),
+    "several models": ("models", "models_file", "models_memory"),
     "tokenizer": ("tokenizer_path",),
     "model files": ("model_path", "revision"),
     "scheduler": (

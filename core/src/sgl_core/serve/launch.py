@@ -23,6 +23,8 @@ from . import log_targets
 from .core.errors import RequestError
 from .hooking import wrapped
 from .host import Host, SingleHost
+from .models.host import ModelsHost
+from .models.named import several
 from .prepare import prepare
 from .tls import TlsRefresh, tls_files
 
@@ -34,21 +36,28 @@ FORCED = 130
 
 def serve(args: ServerArgs, registries: Registries) -> int:
     """Serve until a signal; returns the exit status. Raises what :func:`~.prepare.prepare` raises."""
-    from sgl_core.checkpoint.progress import TerminalProgress
-
     begun = time.monotonic()
     log_targets.configure(args.get("log_level"), args.get("uvicorn_access_log_exclude_prefixes"))
     if (files := tls_files(args)) is not None:
         files.context()
     listener = bind(args.get("host"), args.get("port"))
     try:
-        prepared = prepare(args, registries, progress=TerminalProgress())
-        for warning in prepared.resolution.warnings:
-            log.warning("%s", warning)
         hooks = Hooks(registries)
-        return run_loop(_Server(SingleHost(prepared, hooks), hooks, listener, begun).run())
+        return run_loop(_Server(make_host(args, registries, hooks), hooks, listener, begun).run())
     finally:
         listener.close()
+
+
+def make_host(args: ServerArgs, registries: Registries, hooks: Hooks) -> Host:
+    """One model or several, prepared. Raises what :func:`~.prepare.prepare` raises."""
+    from sgl_core.checkpoint.progress import TerminalProgress
+
+    if several(args):
+        return ModelsHost(args, registries, hooks, TerminalProgress())
+    prepared = prepare(args, registries, progress=TerminalProgress())
+    for warning in prepared.resolution.warnings:
+        log.warning("%s", warning)
+    return SingleHost(prepared, hooks)
 
 
 def bind(host: str, port: int) -> socket.socket:

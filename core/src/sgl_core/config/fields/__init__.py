@@ -24,7 +24,7 @@ from .metrics import Metrics
 from .model import Model
 from .moe import CpuExperts, Moe
 from .multimodal import Multimodal
-from .own import Own, Plugins, Server
+from .own import Own, Plugins, Server, SeveralModels
 from .parallel import ExpertRanks, Parallel
 from .quantization import Quantization
 from .schedule import Schedule
@@ -40,6 +40,7 @@ SUBJECTS: tuple[type[Subject], ...] = (
     Tokenizer,
     Http,
     Server,
+    SeveralModels,
     Tls,
     Interface,
     Constrained,

@@ -59,6 +59,33 @@ class Server(Subject):
     )
 
 
+class SeveralModels(Subject):
+    """Several models."""
+
+    namespace = "serving"
+    title = "Several models in one server"
+    own = True
+
+    models = field(
+        list[str] | None,
+        None,
+        "Several models, each as NAME=PATH; --model NAME=PATH, repeated, says the same. Requests choose by their model field; "
+        "each is loaded when the first request for it comes.",
+    )
+    models_file = field(
+        str | None,
+        None,
+        "YAML file with the models: a mapping of names to paths, or to settings of this page that hold for one model.",
+    )
+    models_memory = field(
+        int | None,
+        None,
+        "Memory for the weights and KV pools of the loaded models, for example 16G; idle models are unloaded to make room. "
+        "Unset: all stay loaded.",
+        parse="size",
+    )
+
+
 class Own(Subject):
     """CPU."""
 

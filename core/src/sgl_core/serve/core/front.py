@@ -130,8 +130,11 @@ class Front:
         for run in list(self._runs.values()):
             self._fail(run, Failed("the server is shutting down", 503, "shutting_down"))
 
-    async def close(self) -> None:
-        """End the worker and everything that runs. Safe to call twice."""
+    async def close(self, patience: float = 0.0) -> None:
+        """End the worker and everything that runs. Safe to call twice.
+
+        The channel waits for the worker's end, and the event loop with it, unless the worker ends within ``patience`` seconds.
+        """
         self.end_runs()
         for task in self._tasks:
             task.cancel()
@@ -143,6 +146,9 @@ class Front:
             except Exception as error:
                 log.debug("the worker did not take the shutdown message: %s", error)
             self._become("dead", "the server is shut down")
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline and self.channel.alive():  # noqa: ASYNC110 - a process's end, not ours to set
+            await asyncio.sleep(0.01)
         self.channel.close()
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from sgl_core import __version__
 from sgl_core.serve.anthropic import routes as anthropic
@@ -31,7 +31,7 @@ from sgl_core.serve.responses.store import ResponseStore
 
 from .auth import Keys
 from .cors import Cors
-from .counting import Counting
+from .counting import Counting, Counts
 from .errors import endpoint, http_exception, json_response
 from .request_id import RequestIds
 from .routes import control, generation, health, models, tokens, unserved
@@ -43,35 +43,15 @@ async def _root(request: Request) -> Response:
     return json_response({"name": "sgl", "version": __version__, "model": service.card.name})
 
 
-def make_app(service: Service, settings: HttpSettings | None = None) -> Starlette:
-    """The application; ``service.front`` is started and ended by the caller."""
+def make_app(service: Service, settings: HttpSettings | None = None, *, inner: bool = False) -> Starlette:
+    """The application; ``service.front`` is started and ended by the caller.
+
+    An ``inner`` one is one model of several: what surrounds requests (ids, keys, counts) is done before it is reached.
+    """
     settings = settings or HttpSettings()
     app = Starlette(
-        routes=[
-            Route("/", endpoint(_root)),
-            *generation.routes(),
-            *models.routes(),
-            *health.routes(),
-            *tokens.routes(),
-            *control.routes(),
-            *responses.routes(),
-            *anthropic.routes(),
-            *ollama.routes(),
-            *embedding.routes(),
-            *parse_routes.routes(),
-            *session_routes.routes(),
-            *control_routes.routes(),
-            *files.routes(),
-            *batches.routes(),
-            *reference.routes(),
-            *unserved.routes(),
-        ],
-        middleware=[
-            *([Middleware(Counting, metrics=service.metrics)] if service.metrics is not None else []),
-            Middleware(RequestIds),
-            Middleware(Cors, settings=settings),
-            Middleware(Keys, settings=settings),
-        ],
+        routes=all_routes(),
+        middleware=[] if inner else surroundings(settings, _counts(service)),
         exception_handlers={HTTPException: http_exception},
         lifespan=_lifespan,
     )
@@ -86,6 +66,48 @@ def make_app(service: Service, settings: HttpSettings | None = None) -> Starlett
         state.files = FileStore(folder / "files")
         state.batches = BatchRunner(BatchStates(folder / "batches"), state.files, service, state.responses)
     return app
+
+
+def all_routes() -> list[Route]:
+    """The routes of one model."""
+    return [
+        Route("/", endpoint(_root)),
+        *generation.routes(),
+        *models.routes(),
+        *health.routes(),
+        *tokens.routes(),
+        *control.routes(),
+        *responses.routes(),
+        *anthropic.routes(),
+        *ollama.routes(),
+        *embedding.routes(),
+        *parse_routes.routes(),
+        *session_routes.routes(),
+        *control_routes.routes(),
+        *files.routes(),
+        *batches.routes(),
+        *reference.routes(),
+        *unserved.routes(),
+    ]
+
+
+def surroundings(
+    settings: HttpSettings, counts: Counts | None, routes: Sequence[BaseRoute] | None = None
+) -> list[Middleware]:
+    """What every request passes, outermost first. ``routes`` are those counted, where they are not the application's own."""
+    return [
+        *([Middleware(Counting, counts=counts, routes=routes)] if counts is not None else []),
+        Middleware(RequestIds),
+        Middleware(Cors, settings=settings),
+        Middleware(Keys, settings=settings),
+    ]
+
+
+def _counts(service: Service) -> Counts | None:
+    metrics = service.metrics
+    if metrics is None:
+        return None
+    return Counts(metrics.registry, metrics.extra_labels, lambda scope, status: metrics.refused(status))
 
 
 @contextlib.asynccontextmanager

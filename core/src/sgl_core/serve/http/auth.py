@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sgl_core.serve.core.errors import RequestError
 
 from .errors import error_response, route_path
-from .routes.unserved import REFERENCE
+from .routes.unserved import MODELS, REFERENCE
 from .settings import HttpSettings
 
 OPEN_PATHS = frozenset({"/health", "/health_generate", "/ping"})
@@ -30,6 +30,7 @@ ADMIN_PATHS = frozenset(
         "/update_weight_version",
         "/release_memory_occupation",
         "/resume_memory_occupation",
+        *MODELS,
         *REFERENCE,
     }
 )

@@ -20,7 +20,7 @@ _SURROGATE = re.compile(rb"\\[uU][dD][89a-fA-F]")
 
 async def read_json(request: Request, *, empty_ok: bool = False) -> dict[str, Any]:
     """The body as a JSON object. Raises RequestError: 413 when too large, 400 when it is not a JSON object of valid text."""
-    raw = await _read(request, request.app.state.settings.max_body_bytes)
+    raw = await read_bytes(request, request.app.state.settings.max_body_bytes)
     if not raw.strip() and empty_ok:
         return {}
     try:
@@ -62,7 +62,8 @@ def _first(error: ValidationError) -> RequestError:
     return RequestError(f"{path or 'the body'}: {message}", param=path or None, code=code)
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def read_bytes(request: Request, most: int) -> bytes:
+    """The body, at most ``most`` bytes. Raises RequestError (413) for a larger one, ClientGone where the client left."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise _too_large(most)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
-from starlette.routing import Route
+from collections.abc import Callable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sgl_core.serve.core.metrics import ACCEPTED, Metrics
+from sgl_core.serve.core.metrics import ACCEPTED
 
 from .errors import route_path
 
@@ -35,26 +37,37 @@ GENERATING = frozenset(
 """Routes whose failures before a run began are refused requests."""
 
 
-class Counting:
-    """Passes everything on. Routes with parameters count under their pattern, unknown paths together as ``unknown``."""
+class Counts:
+    """The figures. ``refused`` is told the scope and status of requests to generate that were never accepted."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._extra = extra = metrics.extra_labels
+    def __init__(
+        self, registry: CollectorRegistry, extra: Mapping[str, str], refused: Callable[[Scope, int], None]
+    ) -> None:
+        self.extra = dict(extra)
+        self.refused = refused
         names = [*extra, "endpoint", "method"]
-        self._requests = Counter(
-            "sglang:http_requests_total", "HTTP requests, by route and method.", names, registry=metrics.registry
+        self.requests = Counter(
+            "sglang:http_requests_total", "HTTP requests, by route and method.", names, registry=registry
         )
-        self._answers = Counter(
+        self.answers = Counter(
             "sglang:http_responses_total",
             "HTTP answers, by route, status and method; 499: the client left.",
             [*extra, "endpoint", "status_code", "method"],
-            registry=metrics.registry,
+            registry=registry,
         )
-        self._active = Gauge(
-            "sglang:http_requests_active", "HTTP requests under way.", names, registry=metrics.registry
-        )
+        self.active = Gauge("sglang:http_requests_active", "HTTP requests under way.", names, registry=registry)
+
+
+class Counting:
+    """Passes everything on. Routes with parameters count under their pattern, unknown paths together as ``unknown``.
+
+    The routes are those of the application, or ``routes`` where it passes requests on to others.
+    """
+
+    def __init__(self, app: ASGIApp, counts: Counts, routes: Sequence[BaseRoute] | None = None) -> None:
+        self._app = app
+        self._counts = counts
+        self._routes = routes
         self._exact: dict[str, str] | None = None
         self._patterns: list[Route] = []
 
@@ -63,9 +76,10 @@ class Counting:
             await self._app(scope, receive, send)
             return
         path = self._route(scope)
-        labels = {**self._extra, "endpoint": path, "method": _method(scope["method"])}
-        self._requests.labels(**labels).inc()
-        active = self._active.labels(**labels)
+        counts = self._counts
+        labels = {**counts.extra, "endpoint": path, "method": _method(scope["method"])}
+        counts.requests.labels(**labels).inc()
+        active = counts.active.labels(**labels)
         active.inc()
         accepted: list[int] = []
         token = ACCEPTED.set(accepted)
@@ -85,20 +99,21 @@ class Counting:
         finally:
             ACCEPTED.reset(token)
             active.dec()
-            self._answers.labels(**labels, status_code=str(status)).inc()
+            counts.answers.labels(**labels, status_code=str(status)).inc()
             if path in GENERATING and 400 <= status != 499 and not accepted:
-                self._metrics.refused(status)
+                counts.refused(scope, status)
 
     def _route(self, scope: Scope) -> str:
         if self._exact is None:
-            routes = [route for route in scope["app"].routes if isinstance(route, Route)]
+            found = self._routes if self._routes is not None else scope["app"].routes
+            routes = [route for route in found if isinstance(route, Route)]
             self._patterns = [route for route in routes if "{" in route.path]
             self._exact = {route.path: route.path for route in routes}
         path = route_path(scope)
-        found = self._exact.get(path)
-        if found is None:
-            found = next((route.path for route in self._patterns if route.path_regex.match(path)), "unknown")
-        return found
+        known = self._exact.get(path)
+        if known is None:
+            known = next((route.path for route in self._patterns if route.path_regex.match(path)), "unknown")
+        return known
 
 
 def _method(method: str) -> str:

@@ -162,7 +162,12 @@ async def resume_memory(request: Request) -> Response:
 
 async def configure_logging(request: Request) -> Response:
     body = await read_model(request, LoggingBody)
-    service: Service = request.app.state.service
+    await set_logging(body, request.app.state.service)
+    return json_response({"message": "Logging configured.", "success": True})
+
+
+async def set_logging(body: LoggingBody, service: Service) -> None:
+    """Change the log of this process and of one model's worker. Raises RequestError naming a field."""
     if body.log_level is not None and body.log_level.lower() not in LEVELS:
         raise refuse("log_level", f"must be {', '.join(LEVELS)}, not {body.log_level!r}")
     if body.log_requests_level is not None:
@@ -180,7 +185,6 @@ async def configure_logging(request: Request) -> Response:
     if body.log_requests is not None:
         others = [observer for observer in service.front.observers if observer is not request_log]
         service.front.observers = [*others, request_log] if body.log_requests else others
-    return json_response({"message": "Logging configured.", "success": True})
 
 
 async def weight_version(request: Request) -> Response:

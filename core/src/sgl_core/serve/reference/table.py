@@ -113,6 +113,7 @@ _ADMIN = (
     E(path="/release_memory_occupation", methods=ANY, family=ADMIN, summary="Give the device's memory back.", model=control.MemoryBody, body_optional=True),
     E(path="/resume_memory_occupation", methods=ANY, family=ADMIN, summary="Take the device's memory again.", model=control.MemoryBody, body_optional=True),
     E(path="/configure_logging", family=ADMIN, summary="Log level and request logs.", model=control.LoggingBody),
+    *(E(path=path, family=ADMIN, summary=f"{path.rpartition('/')[2].capitalize()} one of several models.", why=why) for path, why in unserved.MODELS.items()),
     *(E(path=path, family=ADMIN, summary="Not served.", why=why) for path, why in unserved.REFERENCE.items()),
 )  # fmt: skip
 

@@ -48,10 +48,15 @@ async def health_generate(request: Request) -> Response:
 
 async def get_load(request: Request) -> Response:
     """The reference system's load report; one entry a data-parallel rank."""
-    service: Service = request.app.state.service
+    load = load_of(request.app.state.service)
+    return json_response([load] if request.url.path.endswith("get_load") else {"loads": [load]})
+
+
+def load_of(service: Service) -> dict[str, int]:
+    """The load of one model."""
     stats = service.front.stats
     page = int(service.front.capacity.get("page_size") or 1)
-    load = {
+    return {
         "dp_rank": 0,
         "num_reqs": stats.running + stats.waiting,
         "num_waiting_reqs": stats.waiting,
@@ -60,7 +65,6 @@ async def get_load(request: Request) -> Response:
         "num_used_tokens": stats.used_pages * page,
         "max_total_num_tokens": stats.total_pages * page,
     }
-    return json_response([load] if request.url.path.endswith("get_load") else {"loads": [load]})
 
 
 async def metrics(request: Request) -> Response:

@@ -33,6 +33,12 @@ REFERENCE = {
 }
 """Routes of the reference system that change a server."""
 
+MODELS = {
+    "/models/load": "this server has one model; several are served with --model NAME=PATH",
+    "/models/unload": "this server has one model; several are served with --model NAME=PATH",
+}
+"""Routes of a server of several models (serve/models/routes.py)."""
+
 OPENAI = {
     "/v1/audio/transcriptions": _TEXT,
     "/v1/audio/translations": _TEXT,
@@ -53,4 +59,4 @@ def _refusal(why: str) -> Handler:
 
 
 def routes() -> list[Route]:
-    return [Route(path, _refusal(why), methods=["POST"]) for path, why in {**REFERENCE, **OPENAI}.items()]
+    return [Route(path, _refusal(why), methods=["POST"]) for path, why in {**REFERENCE, **MODELS, **OPENAI}.items()]

@@ -1,0 +1,1 @@
+"""Several models in one server: named, loaded when asked for within a memory budget, unloaded when idle."""
