@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from sgl_core.config import ConfigError
+
 pytestmark = pytest.mark.anyio
+
+
+def raises(error: Exception) -> None:
+    raise error
 
 
 async def until(condition: Any) -> None:
@@ -167,6 +173,10 @@ async def test_a_model_that_cannot_be_loaded_says_why_and_harms_no_other(several
         assert failed.status_code == 500
         assert "division" not in failed.text
         assert "division" in (await server.client.get("/v1/models/a")).json()["error"]
+        server.pool._channel = lambda slot: raises(ConfigError("the pool is too small"))
+        told = await server.ask("a")
+        assert (told.status_code, told.json()["error"]["code"]) == (503, "load_failed")
+        assert "too small" in told.text
         server.pool._channel = make
         assert (await server.ask("b")).status_code == 200
         assert (await server.ask("a")).status_code == 200

@@ -8,12 +8,15 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from sgl_core.checkpoint import CheckpointError, TokenizerError
 from sgl_core.config import ConfigError
 from sgl_core.engine.process import ProcessChannel
+from sgl_core.registry import RegistryError
 from sgl_core.serve.build import build_service
 from sgl_core.serve.core.errors import RequestError
 from sgl_core.serve.core.front import Channel
 from sgl_core.serve.core.service import Service
+from sgl_core.serve.core.templates import TemplateError
 from sgl_core.serve.host import kill
 
 from .slot import Slot, make_channel
@@ -22,6 +25,10 @@ log = logging.getLogger("sgl.models")
 
 WAIT_SECONDS = 120.0
 """How long a model that is asked for waits for others to become idle."""
+
+
+TOLD = (RequestError, ConfigError, RegistryError, CheckpointError, TokenizerError, TemplateError)
+"""What an operator can mend: its message is told. Anything else is a fault of ours."""
 
 
 class ModelPool:
@@ -224,13 +231,13 @@ class ModelPool:
             await slot.service.front.start()
             await slot.service.front.wait_ready()
         except BaseException as error:
-            slot.error = error.message if isinstance(error, RequestError) else f"{type(error).__name__}: {error}"
             await self._end(slot)
-            if isinstance(error, RequestError):
-                raise RequestError(
-                    f"model {slot.name!r} could not be loaded: {error.message}", status=503, code="load_failed"
-                ) from None
-            raise
+            if not isinstance(error, TOLD):
+                raise
+            slot.error = error.message if isinstance(error, RequestError) else str(error)
+            log.error("model %s could not be loaded: %s", slot.name, slot.error)
+            why = f"model {slot.name!r} could not be loaded: {slot.error}"
+            raise RequestError(why, status=503, code="load_failed") from None
         slot.memory = slot.measured(slot.service.front.capacity)
         slot.state = "ready"
         slot.loads += 1
