@@ -7,7 +7,7 @@
 from .files import CheckpointError, ModelFiles
 from .folder import describe
 from .sources import DEFAULT_MODEL, locate
-from .tokenizer import Tokenizer, TokenizerError, load_tokenizer
+from .tokenizer import Tokenizer, TokenizerError, load_tokenizer, other_tokenizer
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -17,5 +17,6 @@ __all__ = [
     "TokenizerError",
     "describe",
     "load_tokenizer",
+    "other_tokenizer",
     "locate",
 ]

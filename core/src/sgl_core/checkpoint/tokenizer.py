@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import tokenizers
 
@@ -142,6 +142,18 @@ class Tokenizer:
     def id_of(self, token: str) -> int | None:
         """The id of a token as the vocabulary spells it, or None."""
         return self.backend.token_to_id(token) if token else None
+
+
+class Settings(Protocol):
+    """A configuration, read by field name."""
+
+    def get(self, field: str, /) -> Any: ...
+
+
+def other_tokenizer(settings: Settings) -> str | None:
+    """The tokenizer that was asked for beside the model; None where it lies with the model, which is what rules fill in."""
+    path = settings.get("tokenizer_path")
+    return None if path is None or path == settings.get("model_path") else str(path)
 
 
 def load_tokenizer(

@@ -50,11 +50,11 @@ def _grammar_tools(plan: Plan, registries: Registries) -> Callable[[], GrammarTo
     name, parser = chosen["name"], plan.selection.get("reasoning_parsers")
 
     def make() -> GrammarTools:
-        from sgl_core.checkpoint import load_tokenizer
+        from sgl_core.checkpoint import load_tokenizer, other_tokenizer
         from sgl_core.checkpoint.sources import locate
 
         files = locate(plan.config.get("model_path"), registries, revision=plan.config.get("revision"))
-        tokenizer = load_tokenizer(files, path=plan.config.get("tokenizer_path"))
+        tokenizer = load_tokenizer(files, path=other_tokenizer(plan.config))
         backend = registries.grammars.load(name)(tokenizer)
         if parser is None:
             return GrammarTools(backend)

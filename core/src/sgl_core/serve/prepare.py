@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sgl_core.api.worker import ProgressSink
-from sgl_core.checkpoint import ModelFiles, Tokenizer, load_tokenizer, locate
+from sgl_core.checkpoint import ModelFiles, Tokenizer, load_tokenizer, locate, other_tokenizer
 from sgl_core.config import ConfigError, Resolution, ServerArgs, check_served, resolve
 from sgl_core.config.model_info import model_info_from_config
 from sgl_core.config.served import parts_of
@@ -36,7 +36,7 @@ class Prepared:
     def read_tokenizer(self) -> Tokenizer:
         """The tokenizer, read once (some 0.3 s for a large vocabulary)."""
         if self.tokenizer is None:
-            path = self.plan.config.get("tokenizer_path")
+            path = other_tokenizer(self.plan.config)
             self.tokenizer = load_tokenizer(self.files, self.plan.model.hf_config, path=path)
         return self.tokenizer
 
@@ -63,7 +63,7 @@ def prepare(
     prepared_tokenizer: Tokenizer | None = None
     automatic = {name: registry for name, registry in _PARSERS.items() if config.get(name) == "auto"}
     if automatic:
-        prepared_tokenizer = load_tokenizer(files, hf_config, path=config.get("tokenizer_path"))
+        prepared_tokenizer = load_tokenizer(files, hf_config, path=other_tokenizer(config))
         source = choose_template(prepared_tokenizer, config.get("chat_template"), config.get("hf_chat_template_name"))
         found = {name: parser_for(source or "", registries[registry]) for name, registry in automatic.items()}
         for name in (name for name, parser in found.items() if parser is None):
