@@ -72,6 +72,9 @@ class TorchWorker:
             "update_weights_from_disk": self._update_weights_from_disk,
         }
 
+    stepper: type[Stepper] = Stepper
+    """What runs the steps; a platform's worker may know a shorter way for some of them."""
+
     @classmethod
     def from_plan(cls, plan: Plan, registries: Registries, *, device: str, threads: int, **options: Any) -> TorchWorker:
         """A worker as the plan describes it."""
@@ -94,7 +97,7 @@ class TorchWorker:
         runner = loaded.runner
         make_sampler = self._registries.samplers.load(self._sampler)
         sampler = make_sampler(self._info.vocab_size, self._settings.max_requests, runner.device)
-        self._stepper = Stepper(runner, sampler)
+        self._stepper = self.stepper(runner, sampler)
         notes = loaded.capacity.notes
         if self._graph_runner is not None:
             runner.graph = self._graph_runner(runner)

@@ -15,6 +15,17 @@ class KernelSampler(Sampler):
     """Greedy rows get the same tokens as with the sampler ``pytorch``. A drawn token is a function of the row's logits, limits,
     seed and number of generated tokens; the random numbers are other ones."""
 
+    def wants_arg_max(self, slots: NDArray[np.int32]) -> bool:
+        """Whether these requests want nothing of their logits but the best token."""
+        table = self._slots
+        if self._penalties or not table.greedy[slots].all():
+            return False
+        return not (table.edited[slots].any() or table.wants_logprobs[slots].any())
+
+    def count(self, slots: NDArray[np.int32]) -> None:
+        """Note that each of these requests got a token that :meth:`sample` did not choose."""
+        self._slots.generated[slots] += 1
+
     def _choose(self, logits: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
         if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
             return super()._choose(logits, index)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import sgl_ops
-from sgl_core.api.worker import ProgressSink
+from sgl_core.api.worker import ProgressSink, StepBatch
+from sgl_ops import sampling
 from sgl_torch.forward_batch import ForwardBatch
 
 from .arena import Arena
@@ -60,6 +62,15 @@ def decode_sizes(largest: int) -> list[int]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A tape and where its results lie: hidden states [size, hidden], and logits [size, vocab] where it computes them."""
+
+    tape: sgl_ops.Tape
+    hidden: torch.Tensor
+    logits: NDArray[np.float32] | None
+
+
 class TapeRunner:
     """See :class:`sgl_torch.graph.GraphRunner`. ``heading`` is a line before its notes. A size is recorded when it is first needed (some milliseconds)."""
 
@@ -69,7 +80,7 @@ class TapeRunner:
         self._options = options
         self._heading = (heading,) if heading else ()
         self._sizes: Sequence[int] = options.sizes
-        self._tapes: dict[int, tuple[sgl_ops.Tape, torch.Tensor]] = {}
+        self._tapes: dict[tuple[int, bool], Recorded] = {}
         self._packings = kernels.packings
         self.breaks: tuple[str, ...] = ()
         """The torch ops that stand between recorded ones."""
@@ -79,6 +90,8 @@ class TapeRunner:
         largest = max(self._sizes, default=0)
         self._arena = Arena(rows_ahead=largest)
         self._ids, self._positions, self._slots = (torch.zeros(largest, dtype=torch.int64) for _ in range(3))
+        self._ids_array, self._positions_array = self._ids.numpy(), self._positions.numpy()
+        self._slots_array, self._tokens = self._slots.numpy(), np.zeros(largest, np.int32)
         stride = 1 + (runner.pool.num_slots - 1) // runner.page_size
         self._context, self._ones = np.zeros(largest, np.int32), np.ones(largest, np.int32)
         self._table = np.zeros((largest, min(stride, self._longest())), np.int32)
@@ -111,10 +124,30 @@ class TapeRunner:
         if recorded is None:
             batch.attention_plan = self._runner.attention.plan(batch)
             return self._runner.model(batch)
-        tape, hidden = recorded
         self._fill(batch, count, size)
-        self._kernels.pilot.run(size, tape.replay)
-        return hidden[:count]
+        self._kernels.pilot.run(size, recorded.tape.replay)
+        return recorded.hidden[:count]
+
+    def greedy(self, step: StepBatch, ids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.bool_]] | None:
+        """A whole decode step by one replay: layers, head and arg max. ``ids`` [R] are its tokens.
+
+        Gives the next tokens and whether each row's logits were finite, or None where the step cannot be replayed. The rows
+        must want nothing else of their logits.
+        """
+        count = len(ids)
+        if not self._sizes or not 0 < count <= self._sizes[-1]:
+            return None
+        size = self._size(count)
+        recorded = self._tape(size, greedy=True) if size == count or self._options.padding else None
+        if recorded is None:
+            return None
+        self._ids_array[:count] = ids
+        self._fill_rows(step.context_lens, step.write_slots, step.page_table, count, size)
+        self._positions_array[:count] = step.context_lens
+        self._kernels.pilot.run((size, True), recorded.tape.replay)
+        tokens = self._tokens[:count].copy()
+        assert recorded.logits is not None
+        return tokens, np.isfinite(recorded.logits[np.arange(count), tokens])
 
     def profile(self, batch: ForwardBatch, repeats: int = 5) -> dict[str, float]:
         """Seconds a step spends in each kind of op; empty where the step is not covered."""
@@ -122,37 +155,40 @@ class TapeRunner:
         if recorded is None:
             return {}
         self._fill(batch, len(batch.query_lens), self._size(len(batch.query_lens)))
-        return {name: seconds for name, (_, seconds) in recorded[0].profile(repeats).items()}
+        return {name: seconds for name, (_, seconds) in recorded.tape.profile(repeats).items()}
 
     def _fill(self, batch: ForwardBatch, count: int, size: int) -> None:
-        width = batch.page_table.shape[1]
         self._ids[:count] = batch.input_ids
         self._positions[:count] = batch.positions
-        self._slots[:count] = batch.write_slots
-        self._context[:count] = batch.context_lens
-        self._table[:count, :width] = batch.page_table
+        self._fill_rows(batch.context_lens, batch.write_slots.numpy(), batch.page_table, count, size)
+
+    def _fill_rows(self, context: Any, slots: Any, table: Any, count: int, size: int) -> None:
+        self._slots_array[:count] = slots
+        self._context[:count] = context
+        self._table[:count, : table.shape[1]] = table
         if count < size:  # rows that nobody reads: they see one key and write none
-            self._ids[count:size] = 0
-            self._positions[count:size] = 0
-            self._slots[count:size] = -1
+            self._ids_array[count:size] = 0
+            self._positions_array[count:size] = 0
+            self._slots_array[count:size] = -1
             self._context[count:size] = 0
 
     def _size(self, count: int) -> int:
         return self._sizes[bisect.bisect_left(self._sizes, count)]
 
-    def _tape(self, size: int) -> tuple[sgl_ops.Tape, torch.Tensor] | None:
+    def _tape(self, size: int, greedy: bool = False) -> Recorded | None:
         if self._packings != self._kernels.packings:  # other weights were loaded: the old ones are gone
             self._tapes.clear()
             self._packings = self._kernels.packings
-        if size not in self._tapes and not self.why_off:
+        if (size, greedy) not in self._tapes and not self.why_off:
             try:
-                self._tapes[size] = self._record(size)
+                self._tapes[size, greedy] = self._record(size, greedy)
             except NotRecordable as error:
                 self._give_up(f"{error} cannot be recorded")
-        return self._tapes.get(size)
+        return self._tapes.get((size, greedy))
 
-    def _record(self, size: int) -> tuple[sgl_ops.Tape, torch.Tensor]:
+    def _record(self, size: int, greedy: bool) -> Recorded:
         runner, tape = self._runner, sgl_ops.Tape()
+        logits: torch.Tensor | None = None
         batch = ForwardBatch(
             input_ids=self._ids[:size],
             positions=self._positions[:size],
@@ -175,11 +211,15 @@ class TapeRunner:
         breaks = Breaks(tape, self._options.breakable)
         with self._kernels.recording(self._arena), tape.record(), breaks:
             hidden = runner.model(batch)
-        tape.keep(self._arena, batch)
+            if greedy:
+                logits = runner.model.logits(hidden)
+                vocab = logits.shape[1]
+                sampling.argmax(logits.data_ptr(), self._tokens, rows=size, vocab=vocab, ld=logits.stride(0))
+        tape.keep(self._arena, batch, logits)
         if breaks.names and not self.breaks:
             self.breaks = tuple(sorted(set(breaks.names)))
             log.info("decode graphs are broken by %s", ", ".join(self.breaks))
-        return tape, hidden
+        return Recorded(tape, hidden, None if logits is None else logits.numpy())
 
     def _give_up(self, why: str) -> None:
         self.why_off, self._sizes = why, ()

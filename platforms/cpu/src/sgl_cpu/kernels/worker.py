@@ -15,6 +15,7 @@ from sgl_torch.worker import TorchWorker
 
 from .choice import choose
 from .session import NAME, Kernels
+from .stepper import KernelStepper
 from .tape import GraphOptions, TapeRunner
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
 
 
 class CpuWorker(TorchWorker):
-    """A TorchWorker that can also measure itself against its machine (operation ``roofline``)."""
+    """A TorchWorker with a short way for plain decode steps, that can also measure itself against its machine (operation
+    ``roofline``)."""
+
+    stepper = KernelStepper
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
