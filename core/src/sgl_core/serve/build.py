@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sgl_core.config import Config, ConfigError
@@ -37,17 +37,19 @@ def build_service(
     progress: Callable[[Progress], None] | None = None,
     hooks: Hooks | None = None,
     metrics: Metrics | None = None,
+    watching: Sequence[Observer] = (),
 ) -> Service:
     """The service of a plan whose worker is behind ``channel``. Raises TemplateError and ConfigError.
 
-    ``metrics`` are those of a former service of the same model, which go on counting; ``hooks`` hear of finished requests.
+    ``metrics`` are those of a former service of the same model, which go on counting; ``hooks`` hear of finished requests,
+    and ``watching`` of everything.
     """
     plan, config = prepared.plan, prepared.plan.config
     tokenizer = prepared.read_tokenizer()
     card = model_card(prepared, tokenizer)
     metrics = metrics or make_metrics(card.name, config, hooks)
     metrics.worker.starting()
-    observers: list[Observer] = [metrics]
+    observers: list[Observer] = [metrics, *watching]
     request_log = RequestLog(
         config.get("log_requests_level"),
         as_json=config.get("log_requests_format") == "json",

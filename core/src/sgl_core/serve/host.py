@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from starlette.types import ASGIApp
@@ -20,6 +21,7 @@ from .banner import progress_printer, startup_table
 from .build import build_service, http_settings
 from .core.answer import collect
 from .core.errors import RequestError
+from .core.observer import Observer
 from .core.request import TextRequest
 from .core.service import Service
 from .http.app import make_app
@@ -66,10 +68,11 @@ class Host(Protocol):
 class SingleHost:
     """See :class:`Host`."""
 
-    def __init__(self, prepared: Prepared, hooks: Hooks) -> None:
+    def __init__(self, prepared: Prepared, hooks: Hooks, watching: Sequence[Observer] = ()) -> None:
         self.config = prepared.plan.config
         self._prepared = prepared
         self._hooks = hooks
+        self._watching = watching
         self._channel: ProcessChannel | None = None
         self._service: Service | None = None
 
@@ -80,7 +83,9 @@ class SingleHost:
 
     async def start(self) -> ASGIApp:
         self._channel = ProcessChannel(self._prepared.plan)
-        self._service = build_service(self._prepared, self._channel, progress=progress_printer(), hooks=self._hooks)
+        self._service = build_service(
+            self._prepared, self._channel, progress=progress_printer(), hooks=self._hooks, watching=self._watching
+        )
         await self._service.front.start()
         return make_app(self._service, http_settings(self.config))
 

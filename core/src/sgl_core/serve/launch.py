@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -21,12 +21,14 @@ from sgl_core.registry.hooks import Hooks
 
 from . import log_targets
 from .core.errors import RequestError
+from .core.observer import Observer
 from .hooking import wrapped
 from .host import Host, SingleHost
 from .models.host import ModelsHost
 from .models.named import several
 from .prepare import prepare
 from .tls import TlsRefresh, tls_files
+from .tracing import Tracing, make_tracing
 
 log = logging.getLogger("sgl.launch")
 
@@ -40,24 +42,28 @@ def serve(args: ServerArgs, registries: Registries) -> int:
     log_targets.configure(args.get("log_level"), args.get("uvicorn_access_log_exclude_prefixes"))
     if (files := tls_files(args)) is not None:
         files.context()
+    tracing = make_tracing(args)
     listener = bind(args.get("host"), args.get("port"))
     try:
         hooks = Hooks(registries)
-        return run_loop(_Server(make_host(args, registries, hooks), hooks, listener, begun).run())
+        host = make_host(args, registries, hooks, [tracing] if tracing is not None else [])
+        return run_loop(_Server(host, hooks, tracing, listener, begun).run())
     finally:
         listener.close()
+        if tracing is not None:
+            tracing.close()
 
 
-def make_host(args: ServerArgs, registries: Registries, hooks: Hooks) -> Host:
+def make_host(args: ServerArgs, registries: Registries, hooks: Hooks, watching: Sequence[Observer]) -> Host:
     """One model or several, prepared. Raises what :func:`~.prepare.prepare` raises."""
     from sgl_core.checkpoint.progress import TerminalProgress
 
     if several(args):
-        return ModelsHost(args, registries, hooks, TerminalProgress())
+        return ModelsHost(args, registries, hooks, TerminalProgress(), watching)
     prepared = prepare(args, registries, progress=TerminalProgress())
     for warning in prepared.resolution.warnings:
         log.warning("%s", warning)
-    return SingleHost(prepared, hooks)
+    return SingleHost(prepared, hooks, watching)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -106,8 +112,11 @@ class _Uvicorn(uvicorn.Server):
 class _Server:
     """One run of the server."""
 
-    def __init__(self, host: Host, hooks: Hooks, listener: socket.socket, begun: float) -> None:
+    def __init__(
+        self, host: Host, hooks: Hooks, tracing: Tracing | None, listener: socket.socket, begun: float
+    ) -> None:
         self._host = host
+        self._tracing = tracing
         self._hooks = hooks
         self._config = host.config
         self._listener = listener
@@ -123,6 +132,8 @@ class _Server:
             loop.add_signal_handler(number, self._signalled)
         try:
             app = wrapped(await host.start(), self._hooks, self._config)
+            if self._tracing is not None:
+                app = self._tracing.surround(app)
             http = self._uvicorn_config(app)
             http.load()
         except BaseException:

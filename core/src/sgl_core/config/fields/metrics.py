@@ -52,9 +52,13 @@ class Metrics(Subject):
     enable_forward_pass_metrics = field(bool, False, "Publish a record of each step for planners.")
     forward_pass_metrics_worker_id = field(str, "", "Name of this server in the records of each step.")
     forward_pass_metrics_ipc_name = field(str | None, None, "Address on which the records of each step are published.")
-    enable_trace = field(bool, False, "Send OpenTelemetry traces.")
+    enable_trace = field(bool, False, "Send OpenTelemetry traces. Needs the extra sgl-core[tracing].")
     trace_modules = field(str, "request", "Parts to trace, separated by commas.")
-    otlp_traces_endpoint = field(str, "localhost:4317", "HOST:PORT of the OpenTelemetry collector.")
+    otlp_traces_endpoint = field(
+        str,
+        "localhost:4317",
+        "HOST:PORT of the OpenTelemetry collector (gRPC), or the URL with path of one that speaks HTTP.",
+    )
     export_metrics_to_file = field(bool, False, "Write each request's performance figures to a file.")
     export_metrics_to_file_dir = field(str | None, None, "Folder for the files of --export-metrics-to-file.")
     stat_loggers = field(

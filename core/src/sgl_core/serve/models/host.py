@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from sgl_core.config import ConfigError, ServerArgs
 from sgl_core.registry import Registries
 from sgl_core.registry.hooks import Hooks
 from sgl_core.serve.build import build_service, http_settings, make_metrics
+from sgl_core.serve.core.observer import Observer
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.http.app import all_routes, make_app, surroundings
 from sgl_core.serve.http.counting import Counts
@@ -41,7 +42,13 @@ class ModelsHost:
     """See :class:`sgl_core.serve.host.Host`. ``pool_options`` are ModelPool's, for tests."""
 
     def __init__(
-        self, args: ServerArgs, registries: Registries, hooks: Hooks, progress: Any = None, **pool_options: Any
+        self,
+        args: ServerArgs,
+        registries: Registries,
+        hooks: Hooks,
+        progress: Any = None,
+        watching: Sequence[Observer] = (),
+        **pool_options: Any,
     ) -> None:
         named = named_models(args, registries)
         budget = args.get("models_memory")
@@ -57,7 +64,7 @@ class ModelsHost:
         self.config = slots[0].prepared.plan.config
         self._responses = ResponseStore()
         self._settings = http_settings(self.config)
-        pool_options.setdefault("build", partial(build_service, hooks=hooks))
+        pool_options.setdefault("build", partial(build_service, hooks=hooks, watching=watching))
         self.pool = ModelPool(slots, budget, self._application, **pool_options)
 
     def _application(self, service: Service) -> ASGIApp:
