@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,37 @@ def test_a_compute_dtype_that_they_do_not_have(worker_of: Any) -> None:
     worker = worker_of("llama", dtype="bfloat16")
     assert "attention: torch_native" in worker.notes
     assert any("compute in float32, not bfloat16" in note for note in worker.notes)
+
+
+def test_results_come_in_order_and_errors_stay_with_their_step(worker_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result is handed over once the next step has left Python; a step that raises does not take the one before with it."""
+    worker = worker_of("llama")
+    order: list[int] = []
+    run = worker._stepper.run
+
+    def step(number: int) -> int:
+        worker._shared["sgl_ops"].on_compute()
+        order.append(number)
+        if number == 2:
+            raise RuntimeError("step 2")
+        return number
+
+    monkeypatch.setattr(worker._stepper, "run", step)
+    gate = Event()
+    worker._thread.submit(gate.wait, 30)
+    steps = [worker.submit(number) for number in range(5)]
+    assert not any(s.done() for s in steps)
+    gate.set()
+    for number, pending in enumerate(steps):
+        if number == 2:
+            with pytest.raises(RuntimeError, match="step 2"):
+                pending.result()
+        else:
+            assert pending.result() == number
+    assert order == [0, 1, 2, 3, 4]
+    assert worker._held is None
+    monkeypatch.setattr(worker._stepper, "run", run)
+    assert len(generate(worker, PROMPTS, 3)) == len(PROMPTS)
 
 
 def test_a_mixed_step_is_the_sum_of_its_rows(worker_of: Any) -> None:

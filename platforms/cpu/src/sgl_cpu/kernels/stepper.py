@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sgl_core.api.worker import StepBatch, StepResult
@@ -20,9 +22,15 @@ class KernelStepper(Stepper):
     def __init__(self, runner: ModelRunner, sampler: Sampler) -> None:
         super().__init__(runner, sampler)
         self._last = runner.last_tokens.numpy()
+        self.on_compute: Callable[[], None] = lambda: None
+        """See :class:`~sgl_cpu.kernels.session.Kernels`."""
 
     def run(self, step: StepBatch) -> StepResult:
-        return self._replay(step) or super().run(step)
+        result = self._replay(step)
+        if result is None:
+            self.on_compute()
+            result = super().run(step)
+        return result
 
     def _replay(self, step: StepBatch) -> StepResult | None:
         graph, sampler, slots = self._runner.graph, self._sampler, step.slots

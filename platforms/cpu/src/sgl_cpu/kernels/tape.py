@@ -144,6 +144,7 @@ class TapeRunner:
         self._ids_array[:count] = ids
         self._fill_rows(step.context_lens, step.write_slots, step.page_table, count, size)
         self._positions_array[:count] = step.context_lens
+        self._kernels.on_compute()
         self._kernels.pilot.run((size, True), recorded.tape.replay)
         tokens = self._tokens[:count].copy()
         assert recorded.logits is not None
