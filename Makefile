@@ -27,7 +27,7 @@ serve: venv ## install, fetch the default model, serve it and show a sample requ
 	$(BIN)/sgl serve $(MODEL) $(ARGS)
 
 test: venv ## the whole test suite
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: venv ## ruff and mypy
 	$(BIN)/ruff check $(SOURCES)
