@@ -121,6 +121,7 @@ def test_buckets_by_rule() -> None:
 def test_several_models_share_a_page_with_one_family_each() -> None:
     text = page([Metrics("a"), Metrics("b")]).decode()
     assert text.count("# TYPE sglang:num_requests_total counter") == 1
+    assert "_created" not in text
     found = values(text)
     assert "sglang:num_requests_total{model_name=a}" in found
     assert "sglang:num_requests_total{model_name=b}" in found

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sgl_torch.dtypes import compute_dtype, kv_dtype
-from sgl_torch.host_memory import available_memory, memory_limit, total_memory
+from sgl_torch.host_memory import available_memory, memory_limit, own_memory, total_memory
 from sgl_torch.memory import KVSize, MemoryBudget, OutOfMemory, kv_size
 
 GIB = 1 << 30
@@ -109,3 +109,17 @@ class TestDtypes:
         with pytest.raises(ValueError, match="kv_cache_dtype 'nvfp4' is not served"):
             kv_dtype("nvfp4", torch.float32)
         assert kv_dtype("auto", torch.bfloat16) == torch.bfloat16
+
+
+def test_what_this_process_holds_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "self"
+    folder.mkdir(parents=True)
+    (folder / "status").write_text(
+        "Name:\tx\nVmRSS:\t900 kB\nRssAnon:\t 300 kB\nRssFile:\t 500 kB\nRssShmem:\t 100 kB\n"
+    )
+    assert own_memory(tmp_path) == 400 * 1024
+    assert own_memory(tmp_path / "none") == 0
+    before = own_memory()
+    held = bytearray(b"x") * (64 << 20)
+    assert own_memory() - before > 60 << 20
+    del held

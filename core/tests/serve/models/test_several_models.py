@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,6 +181,16 @@ async def test_a_model_that_cannot_be_loaded_says_why_and_harms_no_other(several
         server.pool._channel = make
         assert (await server.ask("b")).status_code == 200
         assert (await server.ask("a")).status_code == 200
+
+
+async def test_a_model_larger_than_it_was_thought_still_takes_turns(several: Any) -> None:
+    async with several(budget=10) as server:
+        for slot in server.pool.slots.values():
+            slot.reserved = None  # the worker's figures hold: no weights and no bytes a token
+        server.pool.slots["a"].prepared.files = replace(server.pool.slots["a"].prepared.files, weight_bytes=1000)
+        for name in "abab":
+            assert (await server.ask(name)).status_code == 200
+        assert server.pool.held <= 10
 
 
 async def test_counters_outlive_a_swap(several: Any) -> None:

@@ -83,3 +83,13 @@ def available_memory(root: Path = Path("/")) -> int:
         return available
     left = max(0, limit - memory_used(root))
     return min(available, left) if available else left
+
+
+def own_memory(root: Path = Path("/")) -> int:
+    """Bytes that this process holds and that no file backs; 0 where the system does not say. Others do not disturb it."""
+    try:
+        lines = (root / "proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = (line.split() for line in lines)
+    return sum(int(parts[1]) * 1024 for parts in fields if parts and parts[0] in ("RssAnon:", "RssShmem:"))

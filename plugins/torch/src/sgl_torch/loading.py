@@ -19,7 +19,7 @@ from .attention.base import AttentionContext
 from .context import LayerContext
 from .dtypes import FP8_DTYPES, compute_dtype, dtype_name, kv_dtype
 from .exactness import rows_are_exact
-from .host_memory import available_memory, total_memory
+from .host_memory import available_memory, own_memory, total_memory
 from .kv_pool import KVPool, bytes_per_token
 from .layers import Attention
 from .loaders import iterate
@@ -74,11 +74,11 @@ def load(
     )
     with torch.inference_mode():
         model = registries.models.load(info.architecture)(info, context)
-        before = available_memory()
+        before = own_memory()
         if weights is None:
             weights = checkpoint(info, settings, registries, model, dtype)
         fill(model, weights, progress)
-        weight_bytes = max(weights_size(model), before - available_memory())
+        weight_bytes = max(weights_size(model), own_memory() - before)
         pool, pages, kv_note = _kv_pool(model, settings, context_length, dtype, device, weight_bytes)
         attention = _attention(pool, settings, context_length, op_context, registries)
     runner = ModelRunner(

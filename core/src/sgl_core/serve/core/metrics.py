@@ -169,7 +169,7 @@ class _CpuTime(Collector):
 
 
 class _Joined(Collector):
-    """Several registries as one: families of one name are one family."""
+    """Several registries as one: families of one name are one family. When counters were made is left out: nobody reads it."""
 
     def __init__(self, registries: Sequence[Collector | CollectorRegistry]) -> None:
         self._registries = registries
@@ -178,6 +178,7 @@ class _Joined(Collector):
         found: dict[str, Metric] = {}
         for registry in self._registries:
             for family in registry.collect():
+                family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 first = found.setdefault(family.name, family)
                 if first is not family:
                     first.samples += family.samples

@@ -30,10 +30,11 @@ from sgl_core.serve.reference import routes as reference
 from sgl_core.serve.responses.store import ResponseStore
 
 from .dispatch import MODEL_KEY, Dispatch
+from .memory import allowance, limited
 from .named import NamedModel, named_models
 from .pool import ModelPool
 from .routes import routes
-from .slot import HEADROOM, Slot, limited
+from .slot import Slot
 
 log = logging.getLogger("sgl.models")
 
@@ -142,11 +143,10 @@ def _refused(pool: ModelPool) -> Callable[[Scope, int], None]:
 
 
 def _slot(model: NamedModel, prepared: Prepared, budget: int | None, count: int, hooks: Hooks | None) -> Slot:
-    weights = int(prepared.files.weight_bytes * HEADROOM)
-    memory = model.memory if model.memory is not None else weights
+    memory = model.memory if model.memory is not None else prepared.files.weight_bytes
     if budget is not None:
         if model.memory is None:
-            memory = max(weights, budget // count)
+            memory = allowance(prepared, budget, count)
         prepared = limited(prepared, memory)
     metrics = make_metrics(model.name, prepared.plan.config, hooks)
     return Slot(

@@ -239,6 +239,10 @@ class ModelPool:
             why = f"model {slot.name!r} could not be loaded: {slot.error}"
             raise RequestError(why, status=503, code="load_failed") from None
         slot.memory = slot.measured(slot.service.front.capacity)
+        if self.budget is not None and slot.memory > self.budget:
+            # It is here already: refusing it from now on would help nobody.
+            log.warning("model %s takes %d bytes, the budget is %d", slot.name, slot.memory, self.budget)
+            slot.memory = self.budget
         slot.state = "ready"
         slot.loads += 1
         slot.load_seconds = time.monotonic() - begun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from starlette.types import ASGIApp
@@ -16,8 +16,6 @@ from sgl_core.serve.core.service import Service
 from sgl_core.serve.prepare import Prepared
 
 State = Literal["unloaded", "loading", "ready", "unloading"]
-HEADROOM = 1.25
-"""Memory of a model to its weight files, where nothing else is known: some KV cache, and weights that unpack."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -89,17 +87,6 @@ class Slot:
             "load_seconds": round(self.load_seconds, 3),
         }
         return {**out, "error": self.error} if self.error else out
-
-
-def limited(prepared: Prepared, allowance: int) -> Prepared:
-    """The model with its weights and KV pool held to ``allowance`` bytes, where the operator set no size of the pool."""
-    plan, config = prepared.plan, prepared.plan.config
-    mib = plan.facts.device_memory_mib or plan.facts.host_memory_mib
-    if config.get("max_total_tokens") is not None or prepared.args.explicit("mem_fraction_static") or not mib:
-        return prepared
-    share = min(allowance / (mib * 1024 * 1024), config.get("mem_fraction_static") or 1.0)
-    plan = replace(plan, config=config.replaced(mem_fraction_static=share))
-    return replace(prepared, plan=plan)
 
 
 def make_channel(slot: Slot) -> Channel:
