@@ -37,11 +37,11 @@ def exact(start_server):
 def test_the_sample_chat_makes_sense(client, server):
     answer = client.chat.completions.create(
         model=server.model,
-        messages=[{"role": "user", "content": "What is the capital of France?"}],
-        max_tokens=32,
+        messages=[{"role": "user", "content": "Why is the sky blue?"}],
+        max_tokens=64,
         temperature=0,
     )
-    assert "Paris" in (answer.choices[0].message.content or "")
+    assert "scatter" in (answer.choices[0].message.content or "")
 
 
 def test_a_stream_joined_is_the_plain_answer(client, server):
