@@ -84,6 +84,16 @@ async def test_secrets_stay_inside(make: Callable[..., Prepared]) -> None:
     assert "boss" not in table
 
 
+async def test_api_keys_in_a_file(make: Callable[..., Prepared], tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# ours\n one \n\ntwo\n")
+    assert http_settings(make(api_key_file=str(file), api_key="zero").plan.config).api_keys == ("zero", "one", "two")
+    file.write_text("# none yet\n")
+    for path, told in ((file, "holds no key"), (tmp_path / "absent", "cannot be read")):
+        with pytest.raises(ConfigError, match=told):
+            http_settings(make(api_key_file=str(path)).plan.config)
+
+
 async def test_flags_that_nobody_acts_on_are_refused(make: Callable[..., Prepared]) -> None:
     with pytest.raises(ConfigError, match="enable_lora"):
         make(enable_lora=True)

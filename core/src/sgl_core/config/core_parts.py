@@ -13,6 +13,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "ssl_keyfile_password",
         "enable_ssl_refresh",
         "api_key",
+        "api_key_file",
         "admin_api_key",
         "served_model_name",
         "weight_version",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sgl_core.config import Config, ConfigError
@@ -173,8 +174,9 @@ def server_info(prepared: Prepared) -> dict[str, Any]:
 
 
 def http_settings(config: Config) -> HttpSettings:
-    """The HTTP side's settings. Several API keys are separated by commas."""
+    """The HTTP side's settings. Several API keys are separated by commas, or lines of a file. Raises ConfigError for that file."""
     keys = tuple(key.strip() for key in (config.get("api_key") or "").split(",") if key.strip())
+    keys += api_keys_of(config.get("api_key_file"))
     origins = config.get("cors_origins")
     return HttpSettings(
         api_keys=keys,
@@ -185,3 +187,17 @@ def http_settings(config: Config) -> HttpSettings:
         file_storage=config.get("file_storage_path") or None,
         docs_page=bool(config.get("docs_page")),
     )
+
+
+def api_keys_of(path: str | None) -> tuple[str, ...]:
+    """The keys in a file. Raises ConfigError where it cannot be read or holds none: that must not open the server."""
+    if path is None:
+        return ()
+    try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"api_key_file {path} cannot be read: {error}", fields=("api_key_file",)) from None
+    keys = tuple(line for line in lines if line and not line.startswith("#"))
+    if not keys:
+        raise ConfigError(f"api_key_file {path} holds no key", fields=("api_key_file",), fix="write one key a line")
+    return keys

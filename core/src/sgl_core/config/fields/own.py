@@ -50,6 +50,12 @@ class Server(Subject):
         "Origins whose web pages may use the server, or * for all. Unset: all where an API key is asked for, else pages "
         "of this machine only.",
     )
+    api_key_file = field(
+        str | None,
+        None,
+        "File with API keys, one a line; empty lines and lines that begin with # are left out. They count beside --api-key, "
+        "which takes several separated by commas.",
+    )
     max_body_mib = field(float, 64.0, "Largest request body in MiB; larger ones are answered 413.")
     docs_page = field(bool, False, "Serve a page of all routes at /docs. /openapi.json is always there.")
     drain_seconds = field(
