@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -66,6 +67,8 @@ class StepBatch:
     masks: NDArray[np.int32] | None = None
     """[len(mask_rows), ceil(V/32)] little-endian bit masks of allowed tokens, or None."""
     mask_rows: list[int] = field(default_factory=list)
+    masks_ready: threading.Event | None = None
+    """Set once ``masks`` is filled, which may be after the step was submitted: wait for it before reading them. None: they are filled."""
 
 
 @dataclass(slots=True)
@@ -125,7 +128,11 @@ class Step(Protocol):
 
 
 class ModelWorker(Protocol):
-    """Provided by a platform: loads the model and runs steps. Made in the worker process by ``runtime(plan).make_worker(rank)``."""
+    """Provided by a platform: loads the model and runs steps. Made in the worker process by ``runtime(plan).make_worker(rank)``.
+
+    A worker that computes in a thread of its own may have a true attribute ``late_masks``: it then gets batches whose masks are still
+    being filled while the model runs, and waits for ``StepBatch.masks_ready`` where it samples.
+    """
 
     def load(self, progress: ProgressSink) -> Capacity:
         """Weights in, memory measured, KV pages decided."""

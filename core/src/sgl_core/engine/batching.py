@@ -170,22 +170,27 @@ class Batcher:
         plain = len(rows) - len(chunks)
         drawn = np.arange(plain + len(sampled), dtype=np.int32)
         drawn[plain:] = sampled
-        self._masks(batch, drawn)
+        self._bind_masks(batch, drawn)
         return batch, Flight(None, step_id, rows, drawn, chunks)
 
-    def _masks(self, batch: StepBatch, drawn: Ints) -> None:
-        """Fill the masks of constrained rows."""
+    def _bind_masks(self, batch: StepBatch, drawn: Ints) -> None:
+        """Say which rows are constrained; :meth:`fill_masks` says how."""
         slots = self._state.slots
         bound = drawn[slots.constrained[batch.slots[drawn]]]
         if not len(bound):
             return
-        masks = np.full((len(bound), -(-self._state.capacity.vocab_size // 32)), -1, dtype=np.int32)
-        for number, slot in enumerate(batch.slots[bound].tolist()):
-            request = slots.requests[slot]
+        batch.masks = np.full((len(bound), -(-self._state.capacity.vocab_size // 32)), -1, dtype=np.int32)
+        batch.mask_rows = bound.tolist()
+
+    def fill_masks(self, batch: StepBatch) -> None:
+        """Write the allowed tokens of constrained rows."""
+        if batch.masks is None:
+            return
+        for number, row in enumerate(batch.mask_rows):
+            request = self._state.slots.requests[int(batch.slots[row])]
             assert request is not None
             assert request.constraint is not None
-            request.constraint.fill(masks, number)
-        batch.masks, batch.mask_rows = masks, bound.tolist()
+            request.constraint.fill(batch.masks, number)
 
     def _make_room(self, keep: Request | None) -> None:
         """Retract one request; where there is only one left it has the whole pool, and ends."""

@@ -7,6 +7,7 @@ A retracted request goes back to the queue with its output. The parts: admission
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ class Scheduler:
         self.outputs: list[Output] = []
         self.paused = False
         self._worker = worker
+        self._late_masks = bool(getattr(worker, "late_masks", False))
         self._grammars = grammars
         self._clock = clock
         self._sign = priority_sign
@@ -134,11 +136,18 @@ class Scheduler:
         if built is None:
             return False
         batch, flight = built
+        late = threading.Event() if batch.masks is not None and self._late_masks else None
+        if late is None:
+            self._batcher.fill_masks(batch)
+        batch.masks_ready = late
         try:
             flight.step = self._worker.submit(batch)
         except Exception as error:
             self._step_failed(flight, error)
             return True
+        if late is not None:  # while the model runs
+            self._batcher.fill_masks(batch)
+            late.set()
         state.flights.append(flight)
         return True
 

@@ -70,21 +70,25 @@ class Record:
 
 
 class LazyWorker(NullWorker):
-    """A null worker whose steps are over only when somebody asks for their result, so that steps really overlap."""
+    """A null worker that runs a step only when somebody asks for its result, so that steps overlap and masks come late."""
+
+    late_masks = True
 
     def submit(self, batch: StepBatch) -> Step:
-        return _Lazy(super().submit(batch).result())
+        return _Lazy(super().submit, batch)
 
 
 class _Lazy:
-    def __init__(self, result: StepResult) -> None:
-        self._result = result
+    def __init__(self, run: Callable[[StepBatch], Step], batch: StepBatch) -> None:
+        self._run = run
+        self._batch = batch
 
     def done(self) -> bool:
         return False
 
     def result(self) -> StepResult:
-        return self._result
+        assert self._batch.masks_ready is None or self._batch.masks_ready.is_set()
+        return self._run(self._batch).result()
 
 
 class Driver:

@@ -118,8 +118,9 @@ class Stepper:
     ) -> None:
         runner = self._runner
         drawn = [slots[row] for row in rows]
+        logits = runner.model.logits(last)
         masks, mask_rows = _masks_of(step, rows)
-        tokens, logprobs = self._sampler.sample(runner.model.logits(last), drawn, masks, mask_rows)
+        tokens, logprobs = self._sampler.sample(logits, drawn, masks, mask_rows)
         runner.last_tokens[torch.tensor(drawn, device=runner.device)] = tokens.to(torch.int64)
         result.tokens[rows] = tokens.to(torch.int32).cpu().numpy()
         for i, row_logprobs in logprobs.items():
@@ -144,6 +145,8 @@ def _masks_of(step: StepBatch, rows: list[int]) -> tuple[Any, list[int]]:
     """The batch's masks by place among the sampled ``rows``; masks of rows that are not sampled fall away."""
     if step.masks is None or not step.mask_rows:
         return None, []
+    if step.masks_ready is not None:
+        step.masks_ready.wait()
     place = {row: i for i, row in enumerate(rows)}
     kept = [i for i, row in enumerate(step.mask_rows) if row in place]
     masks = step.masks if len(kept) == len(step.mask_rows) else step.masks[kept]

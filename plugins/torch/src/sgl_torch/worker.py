@@ -72,6 +72,7 @@ class TorchWorker:
             "update_weights_from_disk": self._update_weights_from_disk,
         }
 
+    late_masks = True
     stepper: type[Stepper] = Stepper
     """What runs the steps; a platform's worker may know a shorter way for some of them."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -25,6 +27,21 @@ class KernelSampler(Sampler):
     def count(self, slots: NDArray[np.int32]) -> None:
         """Note that each of these requests got a token that :meth:`sample` did not choose."""
         self._slots.generated[slots] += 1
+
+    def _mask(self, logits: torch.Tensor, masks: NDArray[np.int32], rows: Sequence[int]) -> None:
+        if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
+            super()._mask(logits, masks, rows)
+            return
+        count, words = masks.shape
+        sampling.mask_logits(
+            logits.data_ptr(),
+            np.ascontiguousarray(masks),
+            count=count,
+            vocab=logits.shape[1],
+            words=words,
+            rows=np.asarray(rows, dtype=np.int32),
+            ld=logits.stride(0),
+        )
 
     def _choose(self, logits: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
         if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:

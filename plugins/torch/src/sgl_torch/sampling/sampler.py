@@ -78,7 +78,7 @@ class Sampler:
         raw = logits[torch.tensor(scored, device=logits.device)] if scored else None
         logits = self._edit(logits, index)
         if masks is not None and len(mask_rows):
-            apply_masks(logits, masks, list(mask_rows))
+            self._mask(logits, masks, mask_rows)
         tokens = self._choose(logits, index)
         if masks is not None or table.edited[index].any():
             tokens = self._rescue(logits, index, tokens)
@@ -90,6 +90,10 @@ class Sampler:
         return tokens, {
             row: self._score(raw[i : i + 1], tokens[row : row + 1], int(index[row])) for i, row in enumerate(scored)
         }
+
+    def _mask(self, logits: torch.Tensor, masks: NDArray[np.int32], rows: Sequence[int]) -> None:
+        """What masks do not allow becomes minus infinity, in place."""
+        apply_masks(logits, masks, list(rows))
 
     def _choose(self, logits: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
         """Arg max (the lowest id among equals) for greedy rows, a draw for the others."""
@@ -147,7 +151,8 @@ class Sampler:
 
     def _rescue(self, logits: torch.Tensor, index: NDArray[np.int64], tokens: torch.Tensor) -> torch.Tensor:
         """Rows where nothing is left to draw from get an end token."""
-        empty = (logits.amax(-1) == float("-inf")).nonzero().squeeze(1).tolist()
+        chosen = logits.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        empty = (chosen == float("-inf")).nonzero().squeeze(1).tolist()
         for row in empty:
             ends = self._slots.requests[int(index[row])].eos_token_ids
             tokens[row] = ends[0] if ends else 0
