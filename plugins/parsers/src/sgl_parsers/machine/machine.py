@@ -113,6 +113,14 @@ class Machine:
         if not (yield from self.attempt(reader)):
             raise Malformed("a malformed call")
 
+    def repeated(self, reader: Callable[[], Wait[None]], *openers: str) -> Wait[None]:
+        """Read a call, and further ones for as long as one of their openers comes next. Raises :class:`Malformed` as :meth:`each` does."""
+        yield from self.source.spaces()
+        yield from self.attempt_or_fail(reader)
+        while (yield from self.source.after_spaces(openers)) in openers:
+            yield from self.source.spaces()
+            yield from self.attempt_or_fail(reader)
+
     def named_object(self, name: str, call_id: str | None = None) -> Wait[None]:
         """A call whose name was read already and whose arguments are one JSON object. Raises :class:`Malformed`."""
         if not name or any(c.isspace() or c in '<>{}[]()"' for c in name):

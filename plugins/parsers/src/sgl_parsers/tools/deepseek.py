@@ -24,11 +24,7 @@ class DeepSeekV3(Machine):
     def body(self, marker: str) -> Wait[None]:
         if marker == _CALL:
             self.source.pos -= len(marker)
-        yield from self.source.spaces()
-        yield from self.attempt_or_fail(self._call)
-        while (yield from self.source.after_spaces((_CALL,))) == _CALL:
-            yield from self.source.spaces()
-            yield from self.attempt_or_fail(self._call)
+        yield from self.repeated(self._call, _CALL)
         yield from self.skip(_SECTION_END)
 
     def _call(self) -> Wait[None]:

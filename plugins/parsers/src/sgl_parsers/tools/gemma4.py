@@ -22,9 +22,7 @@ class Gemma4(Machine):
     call_syntax: CallSyntax | None = None
 
     def body(self, marker: str) -> Wait[None]:
-        yield from self.attempt_or_fail(self._call)
-        while (yield from self.source.after_spaces(("call:",))) == "call:":
-            yield from self.attempt_or_fail(self._call)
+        yield from self.repeated(self._call, "call:")
         yield from self.skip(*self.closes)
 
     def _call(self) -> Wait[None]:

@@ -39,11 +39,7 @@ class InvokeTags(Machine):
     def body(self, marker: str) -> Wait[None]:
         if marker == self._invoke:
             self.source.pos -= len(marker)
-        yield from self.source.spaces()
-        yield from self.attempt_or_fail(self._call)
-        while (yield from self.source.after_spaces((self._invoke,))) == self._invoke:
-            yield from self.source.spaces()
-            yield from self.attempt_or_fail(self._call)
+        yield from self.repeated(self._call, self._invoke)
         yield from self.skip(*(f"</{s}>" for s in self.section_tags()))
 
     def _call(self) -> Wait[None]:
@@ -112,11 +108,7 @@ class Step3(InvokeTags):
     def body(self, marker: str) -> Wait[None]:
         if marker != self._BEGIN:
             self.source.pos -= len(marker)
-        yield from self.source.spaces()
-        yield from self.attempt_or_fail(self._call)
-        while (yield from self.source.after_spaces((self._CALL, self._invoke))) in (self._CALL, self._invoke):
-            yield from self.source.spaces()
-            yield from self.attempt_or_fail(self._call)
+        yield from self.repeated(self._call, self._CALL, self._invoke)
         yield from self.skip(self._END)
 
     def _call(self) -> Wait[None]:

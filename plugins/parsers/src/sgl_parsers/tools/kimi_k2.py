@@ -27,11 +27,7 @@ class KimiK2(Machine):
     def body(self, marker: str) -> Wait[None]:
         if marker == _CALL:
             self.source.pos -= len(marker)
-        yield from self.source.spaces()
-        yield from self.attempt_or_fail(self._call)
-        while (yield from self.source.after_spaces((_CALL,))) == _CALL:
-            yield from self.source.spaces()
-            yield from self.attempt_or_fail(self._call)
+        yield from self.repeated(self._call, _CALL)
         yield from self.skip(_SECTION_END, "<|tool_call_section_end|>")
 
     def _call(self) -> Wait[None]:
