@@ -124,3 +124,42 @@ def test_a_bad_request_disturbs_nobody(client, server):
     )
     assert "".join(pieces) == plain.choices[0].text
     assert server.get("/health").status_code == 200
+
+
+def test_case_14_logit_bias_has_its_effect(server):
+    def ids(**more) -> list[int]:
+        body = {
+            "text": "The sun is",
+            "sampling_params": {"temperature": 0, "max_new_tokens": 4, "ignore_eos": True, **more},
+        }
+        return server.post("/generate", body).json()["output_ids"]
+
+    first = ids()[0]
+    assert ids(logit_bias={str(first): -100})[0] != first
+    assert ids(logit_bias={"1234": 100}) == [1234] * 4
+
+
+def test_cases_52_and_53_a_seed_holds_whoever_shares_the_batch(server):
+    def ask(prompt: str, **more) -> str:
+        body = {
+            "model": server.model,
+            "prompt": prompt,
+            "temperature": 0.8,
+            "max_tokens": 16,
+            "ignore_eos": True,
+            **more,
+        }
+        return server.post("/v1/completions", body).json()["choices"][0]["text"]
+
+    alone = ask("The capital of France is", seed=42)
+    for _ in range(4):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            seeded = pool.submit(ask, "The capital of France is", seed=42)
+            pool.submit(ask, "The capital of Germany is")
+            assert seeded.result() == alone
+    assert ask("generate a uuid. UUID:", seed=0, temperature=1.0) == ask(
+        "generate a uuid. UUID:", seed=0, temperature=1.0
+    )
+    assert ask("generate a uuid. UUID:", seed=0, temperature=1.0) != ask(
+        "generate a uuid. UUID:", seed=1, temperature=1.0
+    )

@@ -102,15 +102,6 @@ def test_names_in_order_and_only_our_own_besides() -> None:
     assert set(fields()) - set(names) == {name for name, ours in fields().items() if ours.own}
 
 
-PENDING = {
-    "load_formats": "bitsandbytes expert_pack fastsafetensors flash_rl layered mistral npcache presharded private remote "
-    "remote_instance runai_streamer sharded_state",
-    "mm_attention": "sdpa",
-    "lora_backends": "ascend csgmv torch_native triton",
-}
-"""Words of the reference for which no package has an entry yet. Take a word out when it gets one."""
-
-
 def test_registry_choices_hold_the_references_words() -> None:
     registries = Registries.discover()
     missing: dict[str, set[str]] = {}
@@ -120,8 +111,7 @@ def test_registry_choices_hold_the_references_words() -> None:
             continue
         words = set(wanted.get("choices") or REFERENCE["choice_lists"][wanted["choices_ref"]])
         registry = registries[ours.choices.registry]
-        pending = PENDING.get(ours.choices.registry, "").split()
-        lacking = {word for word in words - {*ours.choices.plus, *pending} if word not in registry}
+        lacking = {word for word in words - set(ours.choices.plus) if word not in registry}
         if lacking:
             missing[ours.name] = lacking
     assert missing == {}
