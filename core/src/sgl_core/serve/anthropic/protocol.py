@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved, unsupported
 from sgl_core.serve.core.validate import check_integer, shown
 from sgl_core.serve.openai.fields import ApiModel
 
@@ -75,9 +75,7 @@ UNSERVED = {
 
 def check_fields(body: CountTokensRequest) -> None:
     """Raises RequestError for the first field that cannot be served."""
-    for name, value in body.extras().items():
-        if name in UNSERVED and value not in (None, False, "", [], {}):
-            raise unsupported(name, UNSERVED[name])
+    refuse_unserved(body.extras(), UNSERVED)
     if body.thinking is not None:
         _check_thinking(body)
     if body.output_config is not None and body.output_format is not None:

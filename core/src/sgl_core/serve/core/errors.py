@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class RequestError(Exception):
     """A request that is refused or that failed. ``message`` goes to the client as it stands.
@@ -42,3 +45,10 @@ def refuse(param: str, because: str) -> RequestError:
 def unsupported(param: str, because: str) -> RequestError:
     """A 400 for a field that we know and cannot serve."""
     return RequestError(f"{param} is not supported: {because}", param=param, code="unsupported_parameter")
+
+
+def refuse_unserved(extras: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
+    """Raises RequestError for the first field of ``extras`` that has a reason not to be served and asks for something."""
+    for name, value in extras.items():
+        if name in reasons and value not in (None, False, "", [], {}):
+            raise unsupported(name, reasons[name])

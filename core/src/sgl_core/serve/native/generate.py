@@ -12,7 +12,7 @@ import msgspec
 
 from sgl_core.serve.core.answer import Answer
 from sgl_core.serve.core.constraint import constraint
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved
 from sgl_core.serve.core.events import Event, Piece, Started
 from sgl_core.serve.core.prompts import prompt_list
 from sgl_core.serve.core.request import TextRequest
@@ -58,9 +58,7 @@ class Generation:
 
 async def translate(body: GenerateRequest, service: Service) -> Generation:
     """Check everything and tokenize. Raises RequestError."""
-    for name, value in body.extras().items():
-        if name in UNSERVED and value not in (None, False, "", [], {}):
-            raise unsupported(name, UNSERVED[name])
+    refuse_unserved(body.extras(), UNSERVED)
     card = service.card
     if (body.text is None) == (body.input_ids is None):
         raise refuse("text", "give either text or input_ids")

@@ -12,14 +12,14 @@ import msgspec
 from sgl_core.api.parsers import ParseContext
 from sgl_core.api.sampling import GrammarRequest
 from sgl_core.serve.core.constraint import constraint
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved, unsupported
 from sgl_core.serve.core.prompts import Prompt
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import TAIL, Service
 from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_params
 
 from .chat_protocol import ChatRequest, check_messages, check_tools
-from .fields import NAMES, refuse_unserved
+from .fields import NAMES, UNSERVED
 from .tool_choice import ToolChoice, call_constraint, tool_choice
 
 MAX_TOP_LOGPROBS = 20
@@ -52,7 +52,7 @@ class Chat:
 
 async def translate(body: ChatRequest, service: Service) -> Chat:
     """Check everything, render and tokenize. Raises RequestError."""
-    refuse_unserved(body, "chat")
+    refuse_unserved(body.extras(), UNSERVED["chat"])
     if body.modalities not in (None, [], ["text"]):
         raise unsupported("modalities", "this model writes text only")
     check_messages(body.messages)

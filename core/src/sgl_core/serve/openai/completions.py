@@ -12,7 +12,7 @@ import msgspec
 
 from sgl_core.serve.core.answer import Answer, Usage
 from sgl_core.serve.core.constraint import constraint
-from sgl_core.serve.core.errors import RequestError, refuse
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved
 from sgl_core.serve.core.events import Event, Finished, Started, TextPiece, TokenLogprob
 from sgl_core.serve.core.prompts import Prompt, prompt_list
 from sgl_core.serve.core.request import TextRequest
@@ -21,7 +21,7 @@ from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_
 from sgl_core.serve.http.sse import DONE, error_event, event
 
 from .completion_protocol import CompletionRequest
-from .fields import NAMES, refuse_unserved, total_choices, usage_object
+from .fields import NAMES, UNSERVED, total_choices, usage_object
 from .logprobs import completion_logprobs
 
 MAX_LOGPROBS = 5
@@ -66,7 +66,7 @@ class Completion:
 
 async def translate(body: CompletionRequest, service: Service) -> Completion:
     """Check everything and tokenize. Raises RequestError."""
-    refuse_unserved(body, "completions")
+    refuse_unserved(body.extras(), UNSERVED["completions"])
     card = service.card
     n = body.choices()
     best_of = n if body.best_of is None else body.best_of

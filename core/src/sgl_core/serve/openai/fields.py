@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from sgl_core.serve.core.answer import Usage
-from sgl_core.serve.core.errors import refuse, unsupported
+from sgl_core.serve.core.errors import refuse
 from sgl_core.serve.core.request import TextRequest
 
 
@@ -150,14 +150,6 @@ _CHAT_UNSERVED = {
     "best_of": "use n",
 }
 UNSERVED = {"completions": _SHARED_UNSERVED, "chat": {**_SHARED_UNSERVED, **_CHAT_UNSERVED}}
-
-
-def refuse_unserved(body: ApiModel, api: str) -> None:
-    """Raises RequestError for the first field that we know, cannot serve, and that asks for something."""
-    table = UNSERVED[api]
-    for name, value in body.extras().items():
-        if name in table and value not in (None, False, "", [], {}):
-            raise unsupported(name, table[name])
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

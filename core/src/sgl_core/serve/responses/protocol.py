@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sgl_core.serve.core.errors import refuse, unsupported
+from sgl_core.serve.core.errors import refuse, refuse_unserved, unsupported
 from sgl_core.serve.core.validate import shown
 from sgl_core.serve.openai.fields import ApiModel
 
@@ -126,9 +126,7 @@ UNSERVED = {
 
 def check_fields(body: ResponseRequest) -> None:
     """Raises RequestError for the first field that cannot be served."""
-    for name, value in body.extras().items():
-        if name in UNSERVED and value not in (None, False, "", [], {}):
-            raise unsupported(name, UNSERVED[name])
+    refuse_unserved(body.extras(), UNSERVED)
     if body.truncation not in (None, "disabled", "auto"):
         raise refuse("truncation", f"must be disabled or auto, not {body.truncation!r}")
     if body.truncation == "auto":
