@@ -9,7 +9,7 @@ SOURCES := core plugins platforms kernels tests contrib
 MODEL ?=
 ARGS ?=
 
-.PHONY: help venv serve test test-all lint format types bench wheels check-wheels docs clean
+.PHONY: help venv serve test test-all lint format types bench wheels check-wheels clients docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -49,9 +49,14 @@ wheels: venv ## build every dist into dist/
 check-wheels: wheels ## clean virtual environments: sgl-core alone, then sgl-core with sgl-cpu serving
 	$(BIN)/python tests/wheels/check.py dist
 
+clients: venv ## virtual environments of heavy clients, for tests/clients
+	$(BIN)/python tests/clients/install.py
+
 docs: venv ## regenerate the generated pages of docs/
 	$(BIN)/python -m sgl_core.config.docs docs/configuration.md
 	$(BIN)/python -m sgl_core.config.explain_docs docs/explain.md
+	$(BIN)/python -m sgl_core.serve.api_docs docs/api.md
+	$(BIN)/python tests/field_cases/cases_page.py docs/field-cases.md
 
 clean: ## remove what make made
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) .clients dist build
