@@ -86,6 +86,7 @@ def test_a_shared_prefix_is_served_from_the_cache(client, server):
     assert second["usage"]["prompt_tokens_details"]["cached_tokens"] >= 1490
 
 
+@pytest.mark.field_case("133")
 def test_answers_do_not_depend_on_company_and_nothing_leaks(server):
     def ask(prompt: str) -> list[int]:
         body = {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 24, "ignore_eos": True}}
@@ -104,6 +105,7 @@ def test_answers_do_not_depend_on_company_and_nothing_leaks(server):
     assert float(used[0].split()[-1]) == 0
 
 
+@pytest.mark.field_case("13")
 def test_a_bad_request_disturbs_nobody(client, server):
     stream = client.completions.create(
         model=server.model,
@@ -126,6 +128,7 @@ def test_a_bad_request_disturbs_nobody(client, server):
     assert server.get("/health").status_code == 200
 
 
+@pytest.mark.field_case("14")
 def test_case_14_logit_bias_has_its_effect(server):
     def ids(**more) -> list[int]:
         body = {
@@ -139,6 +142,7 @@ def test_case_14_logit_bias_has_its_effect(server):
     assert ids(logit_bias={"1234": 100}) == [1234] * 4
 
 
+@pytest.mark.field_case("52", "53")
 def test_cases_52_and_53_a_seed_holds_whoever_shares_the_batch(server):
     def ask(prompt: str, **more) -> str:
         body = {

@@ -23,6 +23,7 @@ def prefill_tokens(driver):
     return [int(step.query_lens[step.query_lens > 1].sum()) for step in driver.steps if (step.query_lens > 1).any()]
 
 
+@pytest.mark.field_case("136")
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_prompts_that_fit_neither_page_nor_chunk(mixed, lazy):
@@ -37,6 +38,7 @@ def test_prompts_that_fit_neither_page_nor_chunk(mixed, lazy):
             assert driver.records[f"{round_number}-{length}"].tokens == oracle(range(length, 2 * length), 20, VOCAB)
 
 
+@pytest.mark.field_case("140")
 def test_one_short_prompt_in_tiny_chunks_leaves_exact_books():
     """Field case 140: page size 1, chunks of 4, 200 new tokens, then idle."""
     driver = Driver(options(size=1), EngineLimits(chunked_prefill_size=4))
@@ -47,6 +49,7 @@ def test_one_short_prompt_in_tiny_chunks_leaves_exact_books():
     assert stats.cached_pages == 209  # all tokens but the last, whose keys were never computed
 
 
+@pytest.mark.field_case("142")
 def test_later_chunks_use_the_cache_too():
     """Field case 142: two identical 40-token prompts, chunks of 16: the second computes one page at most."""
     driver = Driver(options(size=1), EngineLimits(chunked_prefill_size=16))
@@ -58,6 +61,7 @@ def test_later_chunks_use_the_cache_too():
     assert driver.records["second"].tokens == driver.records["first"].tokens == oracle(range(40), 5, VOCAB)
 
 
+@pytest.mark.field_case("143")
 @pytest.mark.parametrize("size", [1, 16])
 def test_chunks_without_a_cache(size):
     """Field case 143: no prefix cache, chunks of 16, a prompt of 100: same answer, no leak."""

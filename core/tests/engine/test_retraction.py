@@ -16,6 +16,7 @@ def greedy(count):
     return SamplingParams(temperature=0.0, max_new_tokens=count, ignore_eos=True)
 
 
+@pytest.mark.field_case("137")
 @pytest.mark.parametrize("size", [1, 16])
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("radix", [False, True])
@@ -53,6 +54,7 @@ def test_what_goes_out_in_intervals_survives_a_retraction():
         assert [output.prompt_tokens for output in record.outputs if output.prompt_tokens] == [20]
 
 
+@pytest.mark.field_case("139")
 @pytest.mark.parametrize("size", [1, 4])
 def test_one_request_larger_than_the_pool_ends_and_the_next_is_served(size):
     """Field case 139: a pool of 256 tokens, one request of 1,000 new tokens that ignores end tokens."""

@@ -94,6 +94,7 @@ def test_who_needs_the_logprobs_of_the_whole_prompt_computes_it():
     assert len(driver.records["b"].outputs[0].prompt_logprobs.token_logprobs) == 100
 
 
+@pytest.mark.field_case("25")
 def test_choices_of_one_prompt_count_no_cache_hit_of_their_own():
     """Field case 25: n=4 of a fresh prompt reports nothing cached; the same prompt later reports it."""
     driver = make()

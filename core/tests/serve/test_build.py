@@ -44,6 +44,7 @@ def make(model: Path, registries: Registries) -> Callable[..., Prepared]:
     return prepared
 
 
+@pytest.mark.field_case("152")
 async def test_case_152_the_models_own_sampling_defaults(make: Callable[..., Prepared]) -> None:
     service = build_service(make(), ScriptedChannel())
     assert service.card.defaults == {"temperature": 0.6, "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.1}

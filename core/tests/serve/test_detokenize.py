@@ -30,6 +30,7 @@ def stream(factory: DetokenizerFactory, ids: Sequence[int], **options: object) -
     return [detokenizer.push(token) for token in ids] + [detokenizer.finish()]
 
 
+@pytest.mark.field_case("59")
 def test_case_59_a_character_is_not_sent_twice() -> None:
     texts = ["A 世\ufffd", "A 世a\ufffd", "A 世ab"]
     detokenizer = WindowDetokenizer(Snapshots(texts), True)
@@ -41,6 +42,7 @@ def test_text_that_was_given_is_never_taken_back() -> None:
     assert [detokenizer.push(token) for token in range(3)] == ["abc", "", "d"]
 
 
+@pytest.mark.field_case("61")
 @pytest.mark.parametrize("parts", [[b"\xf0\x9f", b"\xa4", b"\xa3"], [b"\xf0\x9f\x98", b"\x80"]])
 @pytest.mark.parametrize("tokenizer", [BYTES, PIECES], ids=["byte_level", "sentencepiece"])
 def test_case_61_an_emoji_in_pieces_comes_whole(tokenizer, parts: list[bytes]) -> None:
@@ -52,6 +54,7 @@ def test_case_61_an_emoji_in_pieces_comes_whole(tokenizer, parts: list[bytes]) -
     assert b"".join(factory.raw(token) for token in ids) == b"".join(parts)
 
 
+@pytest.mark.field_case("61")
 def test_case_61_a_cut_character_is_one_replacement_at_the_end() -> None:
     ids = BYTES.encode("a🤣", False)[:-1]
     pieces = stream(DetokenizerFactory(BYTES), ids)
@@ -59,6 +62,7 @@ def test_case_61_a_cut_character_is_one_replacement_at_the_end() -> None:
     assert pieces[-1] == "\ufffd"
 
 
+@pytest.mark.field_case("62")
 @pytest.mark.parametrize("text", ["e\u0301x", "\u2764\ufe0f", "\U0001f3f3\ufe0f\u200d\U0001f308"])
 @pytest.mark.parametrize("tokenizer", [BYTES, PIECES], ids=["byte_level", "sentencepiece"])
 def test_case_62_combining_marks(tokenizer, text: str) -> None:
@@ -66,6 +70,7 @@ def test_case_62_combining_marks(tokenizer, text: str) -> None:
     assert "".join(stream(DetokenizerFactory(tokenizer), ids)) == tokenizer.decode(ids) == text
 
 
+@pytest.mark.field_case("64")
 def test_case_64_leading_space() -> None:
     ids = [PIECES.id_of(piece) for piece in ("▁", "▁leading", "▁x")]
     assert "".join(stream(DetokenizerFactory(PIECES), ids)) == " leading x" == PIECES.decode(ids)
@@ -78,6 +83,7 @@ def test_a_text_that_goes_on_keeps_its_first_space() -> None:
     assert "".join(stream(DetokenizerFactory(PIECES), [PIECES.id_of("▁hello")], context=context)) == " hello"
 
 
+@pytest.mark.field_case("65")
 @pytest.mark.parametrize("chunk", [1, 2, 8])
 def test_case_65_chunk_borders(chunk: int) -> None:
     ids = BYTES.encode("locating logs and exploring", False)

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.anyio
 CARD = {"embeds": True}
 
 
+@pytest.mark.field_case("40")
 async def test_case_40_formats(serve) -> None:
     async with serve(card=CARD) as api:
         vectors = []
@@ -27,6 +28,7 @@ async def test_case_40_formats(serve) -> None:
         assert response.json()["error"]["param"] == "encoding_format"
 
 
+@pytest.mark.field_case("41")
 async def test_case_41_token_ids(serve) -> None:
     async with serve(card=CARD) as api:
         ids = api.tokenizer.encode("abc", False)

@@ -59,6 +59,7 @@ def dump(body: dict[str, Any]) -> bytes:
     return json.dumps(body).encode()
 
 
+@pytest.mark.field_case("199")
 @pytest.mark.parametrize("path", list(BODIES))
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("tokens", [0, 3])
@@ -78,6 +79,7 @@ async def test_case_199_a_client_that_leaves_ends_its_request(serve, path: str, 
         assert api.service.front._runs == {}
 
 
+@pytest.mark.field_case("55")
 async def test_case_55_one_id_twice(serve) -> None:
     async with serve(silent=True) as api:
         first = asyncio.create_task(api.post(NATIVE, {"text": "hi", "rid": "x"}))
@@ -191,6 +193,7 @@ async def test_loading_is_not_ready(tokenizer) -> None:
     await front.close()
 
 
+@pytest.mark.field_case("200")
 async def test_case_200_a_drain_lets_what_runs_end(serve) -> None:
     async with serve(silent=True) as api:
         front = api.service.front
@@ -228,6 +231,7 @@ async def test_hung_workers_turn_health_red(serve) -> None:
         await running
 
 
+@pytest.mark.field_case("202")
 async def test_case_202_counters_add_up(serve, tokenizer) -> None:
     a = tokenizer.encode("a", False)
 
@@ -270,6 +274,7 @@ async def test_case_202_counters_add_up(serve, tokenizer) -> None:
         assert value[worker[0].replace("num_running_reqs", "num_retracted_requests_total")] == 3
 
 
+@pytest.mark.field_case("25")
 async def test_case_25_cached_tokens_with_several_choices(serve, tokenizer) -> None:
     a = tokenizer.encode("a", False)
 

@@ -47,6 +47,7 @@ async def test_the_administrators_routes(serve) -> None:
         assert (await api.client.get("/server_info")).status_code == 401
 
 
+@pytest.mark.field_case("196")
 async def test_case_196_preflight_without_a_key_and_headers_on_real_answers(serve) -> None:
     origin = {"origin": "https://app.example"}
     ask = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
@@ -66,6 +67,7 @@ async def test_case_196_preflight_without_a_key_and_headers_on_real_answers(serv
         assert response.headers["access-control-allow-origin"] == "*"
 
 
+@pytest.mark.field_case("197")
 async def test_case_197_no_web_page_may_drive_a_server_without_keys(serve) -> None:
     async with serve() as api:
         for method in ("GET", "OPTIONS"):

@@ -56,6 +56,7 @@ async def rest_of(stream: Any) -> list[Any]:
     return [json.loads(data) async for data in stream]
 
 
+@pytest.mark.field_case("200")
 @pytest.mark.parametrize("whole_group", [False, True])
 async def test_case_200_drain(launch: Callable[..., Any], whole_group: bool) -> None:
     process = launch("--drain-seconds", "300")
@@ -78,6 +79,7 @@ async def test_case_200_drain(launch: Callable[..., Any], whole_group: bool) -> 
     assert await ended(children)
 
 
+@pytest.mark.field_case("200")
 async def test_a_second_signal_forces(launch: Callable[..., Any]) -> None:
     process = launch()
     children = process.children()

@@ -40,6 +40,7 @@ async def until(condition: Any) -> None:
     raise AssertionError("waited five seconds in vain")
 
 
+@pytest.mark.field_case("202")
 async def test_case_202_twenty_requests_add_up(serve: Any, tokenizer: Any) -> None:
     a = tokenizer.encode("a", False)
 

@@ -104,6 +104,7 @@ def join(events: list[Any]) -> dict[str, Any]:
 STORY = '<think>Let me see.</think>Fine.<call>{"a": 1}</call><call>{"b": "<"}</call>'
 
 
+@pytest.mark.field_case("34", "35")
 @pytest.mark.parametrize("chunk", [1, 4, 1000])
 @pytest.mark.parametrize("logprobs", [False, True])
 async def test_reasoning_and_calls(serve, tokenizer, chunk: int, logprobs: bool) -> None:
@@ -149,6 +150,7 @@ async def test_without_tools_or_separation_the_text_stays_whole(serve, tokenizer
         assert choice["finish_reason"] == "stop"
 
 
+@pytest.mark.field_case("37")
 async def test_no_call_is_no_tool_calls_reason(serve, tokenizer) -> None:
     script = says(tokenizer.encode("Just text.", False), eos=tokenizer.eos_token_ids[0])
     async with serve(script, tool_parser=Calls) as api:
@@ -157,6 +159,7 @@ async def test_no_call_is_no_tool_calls_reason(serve, tokenizer) -> None:
         assert (choice["finish_reason"], choice["message"]["content"]) == ("stop", "Just text.")
 
 
+@pytest.mark.field_case("49")
 async def test_case_49_the_flush_at_the_end_passes_the_parsers(serve, tokenizer) -> None:
     script = says(tokenizer.encode("answer<|sep|>", False), eos=tokenizer.eos_token_ids[0])
     async with serve(script, tool_parser=Drops) as api:

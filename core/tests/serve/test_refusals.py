@@ -85,6 +85,7 @@ def check_error(response: Any, status: int, param: str | None) -> dict[str, Any]
     return error
 
 
+@pytest.mark.field_case("13", "16", "17", "44")
 @pytest.mark.parametrize("route", [CHAT, TEXT, NATIVE])
 async def test_bad_sampling_values_name_their_field(serve, route: str) -> None:
     async with serve() as api:
@@ -124,6 +125,7 @@ async def test_blank_prompts_are_refused_in_every_form(serve, route: str) -> Non
             check_error(await api.post(route, {field: value}), 400, None)
 
 
+@pytest.mark.field_case("7")
 async def test_case_7_an_empty_row_in_a_batch_is_named(serve) -> None:
     async with serve() as api:
         body = {"input_ids": [[5, 6, 7], []], "sampling_params": {"max_new_tokens": 4}}
@@ -140,6 +142,7 @@ async def test_token_ids_outside_the_vocabulary(serve, ids: list[Any]) -> None:
         check_error(await api.post(NATIVE, {"input_ids": ids}), 400, "input_ids")
 
 
+@pytest.mark.field_case("19", "20")
 async def test_cases_19_and_20_more_than_the_context(serve) -> None:
     async with serve() as api:
         error = check_error(await api.post(TEXT, {"prompt": "Hi", "max_tokens": 10000}), 400, "max_tokens")
@@ -164,6 +167,7 @@ async def test_an_operator_may_have_long_answers_capped(serve) -> None:
         assert response.json()["usage"]["total_tokens"] == 512
 
 
+@pytest.mark.field_case("4", "22")
 async def test_case_4_and_22_logprob_limits(serve) -> None:
     async with serve() as api:
         for value in (-1, 6, 1000):
@@ -181,6 +185,7 @@ async def test_case_4_and_22_logprob_limits(serve) -> None:
         check_error(await api.post(NATIVE, {**native, "token_ids_logprob": [10**7]}), 400, "token_ids_logprob")
 
 
+@pytest.mark.field_case("23")
 @pytest.mark.parametrize("stream", [False, True])
 async def test_case_23_lone_surrogates(serve, stream: bool) -> None:
     lone, pair = '"\\uD800"', '"\\ud83e\\udd23"'
@@ -247,12 +252,14 @@ async def test_messages_that_no_template_could_take(serve) -> None:
         check_error(await api.post(CHAT, {}), 400, "messages")
 
 
+@pytest.mark.field_case("8")
 async def test_case_8_only_an_assistant_message(serve) -> None:
     async with serve() as api:
         body = {"messages": [{"role": "assistant", "content": "Hello, who are you?"}], "max_tokens": 4}
         assert (await api.post(CHAT, body)).status_code == 200
 
 
+@pytest.mark.field_case("37", "38")
 async def test_tools_and_tool_choice(serve) -> None:
     tool = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
     bad: list[tuple[dict[str, Any], str]] = [

@@ -24,17 +24,20 @@ def run(stops: Stops, pieces: Iterable[str]) -> tuple[list[str], str | None]:
     return ([*out, end.text], end.matched) if isinstance(end, StopHit) else ([*out, end], None)
 
 
+@pytest.mark.field_case("46")
 def test_case_46_the_held_tail_is_released_at_the_end() -> None:
     out, matched = run(Stops(["\n\n"], []), ["on Mars", "?", "\n"])
     assert "".join(out) == "on Mars?\n"
     assert matched is None
 
 
+@pytest.mark.field_case("47")
 def test_case_47_a_stop_that_begins_with_a_newline_holds_newlines_one_piece_at_most() -> None:
     out, _ = run(Stops(["\n<|endoftext|>"], []), list("a\nb\nc"))
     assert out == ["a", "", "\nb", "", "\nc", ""]
 
 
+@pytest.mark.field_case("50")
 def test_case_50_only_text_that_may_become_the_stop_is_held() -> None:
     out, _ = run(Stops(["###"], []), ["plain ", "text ", "with # one", " and ", "#", "# two"])
     assert out == ["plain ", "text ", "with # one", " and ", "", "## two", ""]
@@ -83,6 +86,7 @@ def test_a_pattern_that_runs_away_fails_its_request() -> None:
 cuts = st.lists(st.integers(1, 5), min_size=30, max_size=30)
 
 
+@pytest.mark.field_case("46", "47")
 @settings(max_examples=300, deadline=None)
 @given(st.text("ab\n", max_size=30), st.lists(st.text("ab\n", min_size=1, max_size=4), min_size=1, max_size=3), cuts)
 def test_the_cut_changes_nothing(text: str, stops: list[str], sizes: list[int]) -> None:

@@ -57,6 +57,7 @@ def join_chat(events: list[Any], n: int = 1) -> list[dict[str, Any]]:
     return out
 
 
+@pytest.mark.field_case("2", "4", "31", "46")
 @pytest.mark.parametrize("chunk", [1, 3, 100])
 @pytest.mark.parametrize("extra", STOPS, ids=str)
 async def test_completions_stream_equals_plain(serve, tokenizer, extra: dict[str, Any], chunk: int) -> None:
@@ -83,6 +84,7 @@ async def test_completions_stream_equals_plain(serve, tokenizer, extra: dict[str
                 assert len({len(values) for values in choice["logprobs"].values()}) == 1
 
 
+@pytest.mark.field_case("4", "32")
 @pytest.mark.parametrize("extra", STOPS, ids=str)
 async def test_chat_stream_equals_plain(serve, extra: dict[str, Any]) -> None:
     async with serve() as api:
@@ -100,6 +102,7 @@ async def test_chat_stream_equals_plain(serve, extra: dict[str, Any]) -> None:
                 assert len(joined["logprobs"]) == plain["usage"]["completion_tokens"]
 
 
+@pytest.mark.field_case("29")
 @pytest.mark.parametrize("extra", STOPS, ids=str)
 async def test_native_stream_equals_plain(serve, extra: dict[str, Any]) -> None:
     names = {"max_tokens": "max_new_tokens"}
@@ -126,6 +129,7 @@ async def test_native_stream_equals_plain(serve, extra: dict[str, Any]) -> None:
             assert all(event["meta_info"]["finish_reason"] is None for event in events[:-1])
 
 
+@pytest.mark.field_case("1")
 async def test_case_1_echo_with_max_tokens_0(serve) -> None:
     async with serve() as api:
         body = {"prompt": "Your answer: Yes", "max_tokens": 0, "echo": True, "logprobs": 1, "temperature": 0}
@@ -146,6 +150,7 @@ async def test_case_1_echo_with_max_tokens_0(serve) -> None:
         assert len(api.channel.sent) == before
 
 
+@pytest.mark.field_case("31")
 async def test_text_offsets_point_at_the_tokens(serve) -> None:
     async with serve() as api:
         for echo in (False, True):
@@ -156,6 +161,7 @@ async def test_text_offsets_point_at_the_tokens(serve) -> None:
                     assert choice["text"][offset : offset + len(token)] == token
 
 
+@pytest.mark.field_case("5")
 async def test_case_5_what_cannot_be_reached_is_finite(serve) -> None:
     async with serve() as api:
         chat = (
@@ -169,6 +175,7 @@ async def test_case_5_what_cannot_be_reached_is_finite(serve) -> None:
         assert meta["output_top_logprobs"][0][1][0] is None
 
 
+@pytest.mark.field_case("26")
 async def test_case_26_usage_only_where_asked(serve) -> None:
     async with serve() as api:
         for route, base in ((CHAT, {"messages": MESSAGES}), (TEXT, {"prompt": "hi"})):
@@ -182,6 +189,7 @@ async def test_case_26_usage_only_where_asked(serve) -> None:
             assert counts[-1] == counts[-2]
 
 
+@pytest.mark.field_case("28")
 async def test_case_28_n_choices_and_one_end_mark(serve) -> None:
     async with serve() as api:
         for n in (2, 3):
@@ -206,6 +214,7 @@ async def test_a_batch_of_prompts_numbers_its_choices(serve) -> None:
         assert len(ids["choices"]) == 4
 
 
+@pytest.mark.field_case("32")
 async def test_case_32_the_end_comes_once_with_logprobs(serve) -> None:
     async with serve() as api:
         body = {"messages": MESSAGES, "max_tokens": 30, "logprobs": True, "top_logprobs": 1}
@@ -213,6 +222,7 @@ async def test_case_32_the_end_comes_once_with_logprobs(serve) -> None:
         assert sum(choice["finish_reason"] is not None for event in events for choice in event["choices"]) == 1
 
 
+@pytest.mark.field_case("50")
 async def test_case_50_no_useless_empty_deltas(serve) -> None:
     async with serve() as api:
         events = await api.events(CHAT, {"messages": MESSAGES, "stop": ["###"], "logprobs": True})
@@ -222,6 +232,7 @@ async def test_case_50_no_useless_empty_deltas(serve) -> None:
         assert all(delta["content"] for delta in deltas[1:-1])
 
 
+@pytest.mark.field_case("61")
 async def test_case_61_bytes_of_partial_tokens(serve) -> None:
     async with serve() as api:
         chat = (
@@ -242,6 +253,7 @@ async def test_a_stop_ends_the_request_in_the_worker_too(serve) -> None:
         assert api.service.front.running == 0
 
 
+@pytest.mark.field_case("56")
 async def test_stop_token_ids_and_case_56_ignore_eos(serve, tokenizer) -> None:
     comma = tokenizer.encode(",", False)[0]
     async with serve() as api:
@@ -253,6 +265,7 @@ async def test_stop_token_ids_and_case_56_ignore_eos(serve, tokenizer) -> None:
         assert answer["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.field_case("53")
 async def test_seeds_reach_every_choice_case_53(serve) -> None:
     async with serve() as api:
         await api.post(TEXT, {"prompt": "hi", "seed": 7, "n": 3})
@@ -270,6 +283,7 @@ async def test_answer_ids_can_be_chosen_and_are_unique(serve) -> None:
         assert len({event["id"] for event in events}) == 1
 
 
+@pytest.mark.field_case("161")
 async def test_case_161_one_bos_on_every_path(serve) -> None:
     from sgl_core.serve.testing import CHATML, byte_tokenizer
 

@@ -30,6 +30,7 @@ def user(text: Any) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
+@pytest.mark.field_case("10")
 def test_case_10_null_content_beside_tool_calls_and_the_tools_answer() -> None:
     messages = [
         user("What's the weather?"),
@@ -41,6 +42,7 @@ def test_case_10_null_content_beside_tool_calls_and_the_tools_answer() -> None:
     assert "<tool>Sunny" in text
 
 
+@pytest.mark.field_case("11")
 def test_case_11_a_missing_content_key_reads_as_null() -> None:
     missing = {"role": "assistant", "tool_calls": CALLS}
     assert render(TOOLS_TEMPLATE, [missing]) == render(TOOLS_TEMPLATE, [{**missing, "content": None}])
@@ -58,6 +60,7 @@ def test_arguments_that_are_not_json_stay_as_they_are() -> None:
     assert '[f "{broken"]' in render(TOOLS_TEMPLATE, [{"role": "assistant", "tool_calls": [call]}])
 
 
+@pytest.mark.field_case("163")
 @pytest.mark.parametrize("messages", [[{"role": "system", "content": "x"}, user("Hello !!.")], [user("a"), user("b")]])
 def test_case_163_the_templates_refusal_is_a_400_with_its_words(messages: list[dict[str, Any]]) -> None:
     source = (
@@ -69,6 +72,7 @@ def test_case_163_the_templates_refusal_is_a_400_with_its_words(messages: list[d
     assert error.value.status == 400
 
 
+@pytest.mark.field_case("164")
 @pytest.mark.parametrize("final", ["OK!\n", "OK! ", "  OK", ""])
 def test_case_164_the_final_message_goes_on_exactly(final: str) -> None:
     source = CHATML.replace("message['content']", "message['content'] | trim")

@@ -67,6 +67,7 @@ async def test_a_span_per_request_with_its_phases(serve: Any, tokenizer: Any) ->
     assert (failed.status.is_ok, failed.status.description) == (False, "no pages")
 
 
+@pytest.mark.field_case("193")
 def test_case_193_absent_packages_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_tracing(ServerArgs.of()) is None
     for name in (

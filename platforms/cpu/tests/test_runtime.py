@@ -80,6 +80,7 @@ def test_parallelism_that_is_not_served_is_refused(folder: Path) -> None:
         CpuRuntime(made, registries).make_worker(0)
 
 
+@pytest.mark.field_case("185")
 def test_affinity_of_the_process_is_obeyed(folder: Path) -> None:
     """Field case 185: a process bound to one CPU computes with one thread."""
     code = (

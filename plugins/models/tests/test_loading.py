@@ -38,6 +38,7 @@ def last_logits(folder: Path, registries: Any) -> torch.Tensor:
     return driver.prefill(driver.start([5, 6, 7, 8]))[-1]
 
 
+@pytest.mark.field_case("154")
 def test_tied_model_that_stores_a_head_all_the_same_loads(tiny: Tiny, registries: Any, tmp_path: Path) -> None:
     """Field case 154. The stored head is ignored, even when it differs."""
     folder = tiny("llama_tied")[0]
@@ -45,6 +46,7 @@ def test_tied_model_that_stores_a_head_all_the_same_loads(tiny: Tiny, registries
     assert torch.equal(last_logits(stored, registries), last_logits(folder, registries))
 
 
+@pytest.mark.field_case("155")
 def test_untied_model_without_a_head_fails_by_name(tiny: Tiny, registries: Any, tmp_path: Path) -> None:
     """Field case 155."""
     broken = changed(tiny("llama_tied")[0], tmp_path / "m", {}, {"tie_word_embeddings": False})
@@ -94,6 +96,7 @@ def test_weights_read_back_by_their_checkpoint_names(case: str, tiny: Tiny, regi
     assert all(torch.equal(slots[name].read(), stored[name]) for name in known)
 
 
+@pytest.mark.field_case("169", "170")
 def test_tied_head_shares_the_memory_of_the_embedding(tiny: Tiny, registries: Any) -> None:
     model: Any = load_folder(tiny("llama_tied")[0], registries).model
     before = weights_size(model)

@@ -103,6 +103,7 @@ async def test_every_endpoint(serve, tmp_path: Path, endpoint: str, body: dict[s
         assert len(api.app.state.responses) == 0
 
 
+@pytest.mark.field_case("55")
 async def test_case_55_a_repeated_custom_id_is_refused(serve, tmp_path: Path) -> None:
     async with serve(settings=settings(tmp_path)) as api:
         batch = (await submit(api, [line("a"), line("b"), line("a")])).json()

@@ -152,6 +152,7 @@ async def post_raw(api: Any, path: str, body: Any) -> Any:
     return await api.client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
 
 
+@pytest.mark.field_case("13", "16", "17", "44")
 @pytest.mark.parametrize("name", FORMS)
 async def test_bad_values_name_their_field(serve, name: str) -> None:
     form = FORMS[name]
@@ -188,6 +189,7 @@ async def test_a_blank_prompt_is_refused_in_every_form(serve, name: str) -> None
         assert api.channel.generated() == []
 
 
+@pytest.mark.field_case("23")
 @pytest.mark.parametrize("name", TEXTUAL)
 async def test_half_of_a_surrogate_pair_is_refused_wherever_it_stands(serve, name: str) -> None:
     form = TEXTUAL[name]
@@ -227,6 +229,7 @@ async def test_bodies_that_are_not_json(serve, name: str) -> None:
         assert (await api.client.get("/health")).status_code == 200
 
 
+@pytest.mark.field_case("20")
 @pytest.mark.parametrize("name", FORMS)
 async def test_prompts_beyond_the_context(serve, name: str) -> None:
     form = FORMS[name]
@@ -245,6 +248,7 @@ async def test_bodies_beyond_the_limit(serve, name: str) -> None:
         assert response.json()["error"]
 
 
+@pytest.mark.field_case("55")
 async def test_case_55_an_id_in_use_is_refused_and_neither_hangs(serve) -> None:
     async with serve(silent=True, card={"embeds": True}) as api:
         first = asyncio.create_task(api.post("/generate", {"text": "hi", "rid": "x"}))

@@ -141,6 +141,7 @@ def test_openai_responses_in_the_background(live) -> None:
         assert client.responses.cancel(made.id).status == "cancelled"
 
 
+@pytest.mark.field_case("40")
 def test_openai_embeddings_case_40(live) -> None:
     with live(card={"embeds": True}) as server, client_of(server) as client:
         found = [

@@ -38,6 +38,7 @@ def unnamed(response: dict[str, Any]) -> dict[str, Any]:
     return {**response, "id": "", "created_at": 0, "completed_at": 0, "output": output}
 
 
+@pytest.mark.field_case("43")
 async def test_case_43_the_order_of_events(serve) -> None:
     async with serve() as api:
         events = await stream(api, {"input": "What is 2 + 2?"})

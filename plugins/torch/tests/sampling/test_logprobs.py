@@ -35,6 +35,7 @@ def test_equals_come_by_id_and_more_than_there_are_is_all() -> None:
     assert len(best(scores, 100)) == 6
 
 
+@pytest.mark.field_case("5")
 def test_minus_infinity_and_half_precision() -> None:
     row = score_rows(
         torch.tensor([[0.0, float("-inf")], [float("-inf"), float("-inf")]]).half(), torch.tensor([1, 0]), top=2

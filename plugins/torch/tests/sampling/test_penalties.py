@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ def by_hand(
     return result
 
 
+@pytest.mark.field_case("148")
 @given(st.lists(request, min_size=1, max_size=6), ids)
 @settings(deadline=None, max_examples=80)
 def test_equal_to_counting_by_hand(

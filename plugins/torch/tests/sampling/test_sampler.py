@@ -40,6 +40,7 @@ def bits(vocab: int, *allowed: set[int]) -> np.ndarray:
     return words.view(np.int32)
 
 
+@pytest.mark.field_case("146")
 def test_greedy_takes_the_lowest_of_equals_in_a_mixed_batch(sampler_of: Make) -> None:
     sampler = sampler_of(
         3, {"temperature": 0.0, "top_p": 0.9}, {"seed": 1}, {"top_k": 1}, {"temperature": 0.0, "top_k": 5}
@@ -52,11 +53,13 @@ def test_greedy_takes_the_lowest_of_equals_in_a_mixed_batch(sampler_of: Make) ->
     assert seen == {0, 1, 2}
 
 
+@pytest.mark.field_case("151")
 def test_default_parameters_do_sample(sampler_of: Make) -> None:
     sampler = sampler_of(8, {})
     assert len({tokens(sampler, [[0.0] * 8])[0] for _ in range(30)}) > 1
 
 
+@pytest.mark.field_case("145")
 def test_greedy_and_sampled_rows_equal_their_solo_runs(sampler_of: Make) -> None:
     rows: list[dict[str, Any]] = [
         {"temperature": 0.0},
@@ -128,6 +131,7 @@ def test_rows_without_a_seed_differ_and_entropy_repeats_them(sampler_of: Make) -
     )
 
 
+@pytest.mark.field_case("14")
 def test_logit_bias_bans_and_forces(sampler_of: Make) -> None:
     logits = [[0.0, 5.0, 3.0, 1.0]]
     assert tokens(sampler_of(4, {"temperature": 0.0}), logits) == [1]
@@ -255,6 +259,7 @@ def test_logprobs_are_those_of_the_model(sampler_of: Make) -> None:
     json.dumps([row.token_logprobs, row.top, row.wanted], allow_nan=False)
 
 
+@pytest.mark.field_case("5")
 def test_masked_rows_give_strict_json(sampler_of: Make) -> None:
     options = LogprobOptions(output=True, top=5, token_ids=(1,))
     sampler = sampler_of(6, {"seed": 1, "logprobs": options})
