@@ -18,6 +18,8 @@ from sgl_core.registry import DuplicateNames, Registries
 from sgl_core.registry.selection import NO_MODEL
 from sgl_core.testing.fake_dists import fake_dist
 
+pytestmark = pytest.mark.field_case("188")
+
 SPECS = dedent("""
     import os
     from sgl_core.api import ModelSpec, ParserSpec, PlatformSpec

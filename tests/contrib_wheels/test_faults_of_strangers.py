@@ -10,6 +10,8 @@ from stranger_environment import Environment, make_environment
 
 from sgl_core.testing.fake_dists import fake_dist
 
+pytestmark = pytest.mark.field_case("187", "191", "193")
+
 
 @pytest.fixture
 def clashing(wheels: dict[str, Path], tmp_path: Path) -> Iterator[Environment]:

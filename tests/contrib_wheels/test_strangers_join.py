@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from stranger_environment import CONTRIB, PACKAGES, Environment
 
+pytestmark = pytest.mark.field_case("190")
+
 MODEL = "LlamaForCausalLM"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cases_page
 import pytest
 
@@ -12,7 +10,9 @@ DONE = ("A1", "A2", "B", "F", "G", "L", "O")
 
 def test_the_page_is_current() -> None:
     written = (cases_page.ROOT / "docs" / "field-cases.md").read_text(encoding="utf-8")
-    assert cases_page.page(cases_page.marked()) == written, "run: python tests/field_cases/cases_page.py docs/field-cases.md"
+    assert cases_page.page(cases_page.marked()) == written, (
+        "run: python tests/field_cases/cases_page.py docs/field-cases.md"
+    )
 
 
 def test_every_case_of_the_areas_done_has_a_test_or_a_reason() -> None:

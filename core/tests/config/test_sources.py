@@ -11,6 +11,8 @@ from sgl_core.config.errors import ConfigError
 from sgl_core.config.server_args import ServerArgs
 from sgl_core.registry import Registries
 
+pytestmark = pytest.mark.field_case("190")
+
 
 def yaml_file(folder: Path, text: str) -> str:
     file = folder / "server.yaml"

@@ -11,6 +11,8 @@ from sgl_core.registry import DuplicateNames, Registries, UnknownName
 from sgl_core.registry.platform import PlatformError, select_platform
 from sgl_core.testing.fake_dists import fake_dist
 
+pytestmark = pytest.mark.field_case("187")
+
 MODULE = dedent("""
     from sgl_core.api import Facts, PlatformSpec
     def spec(name, order, **more):

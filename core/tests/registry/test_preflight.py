@@ -13,6 +13,8 @@ from sgl_core.registry.lock import LOCK_FILE, LockMismatch, write_lock
 from sgl_core.registry.preflight import preflight
 from sgl_core.testing.fake_dists import fake_dist
 
+pytestmark = pytest.mark.field_case("191", "193")
+
 TARGET = "json:dumps"
 
 
