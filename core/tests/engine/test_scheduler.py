@@ -6,7 +6,7 @@ import pytest
 from sgl_core.api.sampling import SamplingParams
 from sgl_core.engine.limits import EngineLimits
 from sgl_core.engine.null_worker import NullOptions, embedding_of, prefix_hash
-from sgl_core.testing.engine_driver import Driver, oracle
+from sgl_core.testing.engine_driver import Driver, LazyWorker, oracle
 
 VOCAB = 1000
 
@@ -20,6 +20,7 @@ def prompts(count, seed=0):
     return {f"r{n}": random.integers(0, VOCAB, random.integers(3, 30)).tolist() for n in range(count)}
 
 
+@pytest.mark.field_case("133")
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("overlap", [False, True])
@@ -35,6 +36,7 @@ def test_answers_in_a_batch_are_those_given_alone(lazy, mixed, overlap):
         assert driver.records[rid].end.finish_reason == "length"
 
 
+@pytest.mark.field_case("134")
 def test_prompts_of_different_lengths_run_together():
     """Field case 134."""
     driver = Driver()
@@ -56,6 +58,15 @@ def test_two_steps_overlap_only_when_allowed():
     assert most_placeholders(disable_overlap_schedule=True) == 0
 
 
+def test_a_worker_that_does_not_overlap_ends_each_step_before_the_next():
+    options = NullOptions(check=True, num_pages=64, page_size=4, max_requests=8, vocab_size=1000)
+    worker = LazyWorker(options)
+    worker.overlaps = False
+    driver = Driver(options, worker=worker)
+    driver.generate([1, 2, 3], greedy(8))
+    assert not any((step.token_ids == -1).any() for step in driver.steps)
+
+
 def test_a_step_too_many_under_overlap_changes_nothing():
     prompt = [5, 6, 7]
     answer = oracle(prompt, 20, VOCAB)
@@ -73,6 +84,7 @@ def test_stop_token_ids_end_with_the_token_named():
     assert (end.finish_reason, end.matched) == ("stop", answer[2])
 
 
+@pytest.mark.field_case("56")
 def test_ignore_eos_runs_to_the_limit_whatever_ids_end_the_model():
     """Field case 56: exactly as many tokens as asked, finish reason length."""
     prompt = [1, 2, 3]
@@ -166,6 +178,7 @@ def test_the_servers_interval_applies_where_the_request_has_none():
     assert [len(output.token_ids) for output in record.outputs] == [1, 3, 3]
 
 
+@pytest.mark.field_case("52", "53")
 def test_a_seed_makes_an_answer_its_own_whatever_else_runs():
     """Field cases 52 and 53: a seeded request repeats beside others without a seed; another seed differs."""
 
@@ -220,6 +233,7 @@ def test_a_row_that_fails_ends_alone():
     assert driver.records["b"].tokens == oracle([3, 4], 8, VOCAB)
 
 
+@pytest.mark.field_case("55")
 def test_a_second_request_with_a_running_id_is_refused_and_disturbs_nothing():
     """Field case 55."""
     driver = Driver()

@@ -131,7 +131,8 @@ class ModelWorker(Protocol):
     """Provided by a platform: loads the model and runs steps. Made in the worker process by ``runtime(plan).make_worker(rank)``.
 
     A worker that computes in a thread of its own may have a true attribute ``late_masks``: it then gets batches whose masks are still
-    being filled while the model runs, and waits for ``StepBatch.masks_ready`` where it samples.
+    being filled while the model runs, and waits for ``StepBatch.masks_ready`` where it samples. One whose compute leaves no core for
+    anybody else may have a false attribute ``overlaps``: a step then ends before the next one is built.
     """
 
     def load(self, progress: ProgressSink) -> Capacity:

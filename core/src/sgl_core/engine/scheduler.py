@@ -42,6 +42,7 @@ class Scheduler:
         self.paused = False
         self._worker = worker
         self._late_masks = bool(getattr(worker, "late_masks", False))
+        self._overlap = getattr(worker, "overlaps", True) and not state.limits.disable_overlap_schedule
         self._grammars = grammars
         self._clock = clock
         self._sign = priority_sign
@@ -113,12 +114,12 @@ class Scheduler:
         state = self.state
         if len(self._grammars):
             self._take_compiled()
-        if state.flights and (state.limits.disable_overlap_schedule or self._needs_tokens()):
+        if state.flights and (not self._overlap or self._needs_tokens()):
             self.settle()
         started = self._submit() if not self.paused else False
         while state.flights:
             flight = state.flights[0]
-            if started and len(state.flights) < 2 and not (flight.step is None or flight.step.done()):
+            if self._overlap and started and len(state.flights) < 2 and not (flight.step is None or flight.step.done()):
                 break
             self._take(state.flights.popleft())
             if not started:

@@ -73,6 +73,7 @@ class LazyWorker(NullWorker):
     """A null worker that runs a step only when somebody asks for its result, so that steps overlap and masks come late."""
 
     late_masks = True
+    overlaps = True
 
     def submit(self, batch: StepBatch) -> Step:
         return _Lazy(super().submit, batch)

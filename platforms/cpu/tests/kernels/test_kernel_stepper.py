@@ -1,7 +1,8 @@
-"""The short way of plain decode steps: the same tokens as the usual way, and only where nothing else is wanted."""
+"""The short way of decode steps: the same tokens as the usual way, whatever is done to the logits, and only where tokens are wanted."""
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 
 from sgl_core.api.sampling import LogprobOptions, SamplingParams
 from sgl_core.api.worker import NewRequest, StepBatch
-from sgl_cpu.kernels.stepper import NOT_FINITE
+from sgl_torch.stepping import NOT_FINITE
 from sgl_torch.testing.driver import Driver, Sequence
 
 GREEDY = SamplingParams(temperature=0.0)
@@ -45,7 +46,7 @@ class Play:
     @property
     def short(self) -> bool:
         """Whether any step went the short way."""
-        return any(greedy for _, greedy in self.worker.runner.graph._tapes)
+        return any(head for _, head in self.worker.runner.graph._tapes)
 
 
 def test_tokens_of_the_usual_way(worker_of: Any) -> None:
@@ -63,28 +64,56 @@ def test_tokens_of_the_usual_way(worker_of: Any) -> None:
         (SamplingParams(temperature=0.0, frequency_penalty=0.5), {}),
         (SamplingParams(temperature=0.0, logit_bias={5: 3.0}), {}),
         (SamplingParams(temperature=0.0, min_new_tokens=4), {"eos_token_ids": (2,)}),
-        (GREEDY, {"logprobs": LogprobOptions(output=True)}),
-        (GREEDY, {"embed": True}),
+        (GREEDY, {"logprobs": LogprobOptions(output=True, top=2)}),
     ],
 )
-def test_whoever_wants_more_goes_the_usual_way(
+def test_whatever_is_done_to_the_logits(
     sampling: SamplingParams, request_fields: dict[str, Any], worker_of: Any
 ) -> None:
-    play = Play(worker_of("llama"), sampling, **request_fields)
-    result = play.decode()
+    short = Play(worker_of("llama"), sampling, **request_fields)
+    usual = Play(worker_of("llama", disable_decode_cuda_graph=True), sampling, **request_fields)
+    for _ in range(6):
+        mine, theirs = short.decode(), usual.decode()
+        assert mine.tokens.tolist() == theirs.tokens.tolist()
+        assert mine.logprobs == theirs.logprobs
+    assert short.short
+    assert not usual.short
+
+
+def test_vectors_and_steps_with_new_requests_go_the_usual_way(worker_of: Any) -> None:
+    play = Play(worker_of("llama"), embed=True)
+    assert list(play.decode().embeddings) == [0, 1, 2]
+    play = Play(worker_of("llama"))
+    sequence = play.driver.start([7])
+    new = NewRequest(slot=sequence.slot, rid="n", prompt_ids=[7], output_ids=[], sampling=GREEDY)
+    play.worker.submit(play.driver.batch([(sequence, 1)], [new])).result()
+    assert play.decode(sample=np.array([True, False, True])).tokens[1] == -1
     assert not play.short
-    assert bool(result.logprobs) == ("logprobs" in request_fields)
-    assert bool(result.embeddings) == ("embed" in request_fields)
 
 
-def test_masks_and_rows_without_sampling(worker_of: Any) -> None:
+def test_masks(worker_of: Any) -> None:
     play = Play(worker_of("llama"))
     masks = np.zeros((1, 7), np.int32)
     masks[0, 1] = 1 << 3
-    result = play.decode(masks=masks, mask_rows=[2])
-    assert result.tokens[2] == 35
-    assert play.decode(sample=np.array([True, False, True])).tokens[1] == -1
-    assert not play.short
+    assert play.decode(masks=masks, mask_rows=[2]).tokens[2] == 35
+    ready = Event()
+    late = np.zeros((1, 7), np.int32)
+    step = play.batch()
+    step.masks, step.mask_rows, step.masks_ready = late, [1], ready
+    pending = play.worker.submit(step)
+    late[0, 2] = 1 << 5
+    ready.set()
+    assert pending.result().tokens[1] == 69
+    assert play.short
+
+
+def test_a_refused_request_fails_alone(worker_of: Any) -> None:
+    play = Play(worker_of("llama"))
+    want = Play(worker_of("llama")).decode().tokens
+    play.worker._stepper._refused[1] = "not served"
+    result = play.decode()
+    assert result.errors == {1: "not served"}
+    assert result.tokens.tolist() == [want[0], -1, want[2]]
 
 
 def test_ways_can_change_from_step_to_step(worker_of: Any) -> None:

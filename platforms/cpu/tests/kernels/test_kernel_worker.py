@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Event
+from threading import current_thread
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ PROMPTS = [[3 + n, 50, (7 * n + 1) % 199, 9, 120 - n][: 2 + n % 4] for n in rang
 
 
 def generate(worker: Any, prompts: list[list[int]], steps: int, sampling: SamplingParams = GREEDY) -> list[list[int]]:
-    """Through ``submit``, all prompts together; each decode step is sent before the one before it is known."""
+    """Through ``submit``, all prompts together; where the worker overlaps, each step is sent before the one before it is known."""
     driver = Driver(worker.runner)
     sequences = [driver.start(prompt) for prompt in prompts]
     new = [
@@ -29,6 +29,8 @@ def generate(worker: Any, prompts: list[list[int]], steps: int, sampling: Sampli
     ]
     pending = [worker.submit(driver.batch([(s, len(s.tokens)) for s in sequences], new))]
     for _ in range(steps - 1):
+        if not worker.overlaps:
+            pending[-1].result()
         for sequence in sequences:
             sequence.tokens.append(-1)
         pending.append(worker.submit(driver.batch([(s, 1) for s in sequences], unknown=[s.slot for s in sequences])))
@@ -109,35 +111,33 @@ def test_a_compute_dtype_that_they_do_not_have(worker_of: Any) -> None:
     assert any("compute in float32, not bfloat16" in note for note in worker.notes)
 
 
-def test_results_come_in_order_and_errors_stay_with_their_step(worker_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result is handed over once the next step has left Python; a step that raises does not take the one before with it."""
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_decode_steps_run_where_they_cost_least(
+    overlaps: bool, worker_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the caller's thread where the kernels take every CPU, else on the worker's; a step that raises does not take others with it."""
     worker = worker_of("llama")
-    order: list[int] = []
-    run = worker._stepper.run
+    worker.overlaps = overlaps
+    want = generate(worker, PROMPTS, 6)
+    threads: set[str] = set()
+    replay = type(worker._stepper)._replay
 
-    def step(number: int) -> int:
-        worker._shared["sgl_ops"].on_compute()
-        order.append(number)
-        if number == 2:
-            raise RuntimeError("step 2")
-        return number
+    def watched(*args: Any) -> Any:
+        threads.add(current_thread().name)
+        return replay(*args)
 
-    monkeypatch.setattr(worker._stepper, "run", step)
-    gate = Event()
-    worker._thread.submit(gate.wait, 30)
-    steps = [worker.submit(number) for number in range(5)]
-    assert not any(s.done() for s in steps)
-    gate.set()
-    for number, pending in enumerate(steps):
-        if number == 2:
-            with pytest.raises(RuntimeError, match="step 2"):
-                pending.result()
-        else:
-            assert pending.result() == number
-    assert order == [0, 1, 2, 3, 4]
-    assert worker._held is None
-    monkeypatch.setattr(worker._stepper, "run", run)
-    assert len(generate(worker, PROMPTS, 3)) == len(PROMPTS)
+    monkeypatch.setattr(type(worker._stepper), "_replay", watched)
+    assert generate(worker, PROMPTS, 6) == want
+    assert threads == ({"sgl-step_0"} if overlaps else {current_thread().name})
+
+    def broken(*args: Any) -> Any:
+        raise RuntimeError("this step")
+
+    monkeypatch.setattr(type(worker._stepper), "_replay", broken)
+    with pytest.raises(RuntimeError, match="this step"):
+        generate(worker, PROMPTS, 6)
+    monkeypatch.setattr(type(worker._stepper), "_replay", replay)
+    assert generate(worker, PROMPTS, 6) == want
 
 
 def test_a_mixed_step_is_the_sum_of_its_rows(worker_of: Any) -> None:

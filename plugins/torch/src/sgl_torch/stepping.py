@@ -15,6 +15,8 @@ from .forward_batch import ForwardBatch
 from .model_runner import ModelRunner
 from .prompt_logprobs import prompt_logprobs
 
+NOT_FINITE = "the model computed values that are not finite for this request"
+
 
 class Sampler(Protocol):
     """The contract of samplers (registry ``samplers``): made as ``Sampler(vocab_size, max_requests, device)``."""
@@ -98,7 +100,7 @@ class Stepper:
         broken = (~torch.isfinite(last).all(-1)).tolist()
         for i, row in enumerate(rows):
             if broken[i]:
-                result.errors[row] = "the model computed values that are not finite for this request"
+                result.errors[row] = NOT_FINITE
         draw: list[int] = []
         for i, row in enumerate(rows):
             if row in result.errors:
@@ -119,7 +121,7 @@ class Stepper:
         runner = self._runner
         drawn = [slots[row] for row in rows]
         logits = runner.model.logits(last)
-        masks, mask_rows = _masks_of(step, rows)
+        masks, mask_rows = masks_of(step, rows)
         tokens, logprobs = self._sampler.sample(logits, drawn, masks, mask_rows)
         runner.last_tokens[torch.tensor(drawn, device=runner.device)] = tokens.to(torch.int64)
         result.tokens[rows] = tokens.to(torch.int32).cpu().numpy()
@@ -141,7 +143,7 @@ class Stepper:
                 )
 
 
-def _masks_of(step: StepBatch, rows: list[int]) -> tuple[Any, list[int]]:
+def masks_of(step: StepBatch, rows: list[int]) -> tuple[Any, list[int]]:
     """The batch's masks by place among the sampled ``rows``; masks of rows that are not sampled fall away."""
     if step.masks is None or not step.mask_rows:
         return None, []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sgl_core.api import ModelInfo
-from sgl_core.api.worker import Capacity, ProgressSink, StepBatch, StepResult
+from sgl_core.api.worker import Capacity, ProgressSink, Step, StepBatch, StepResult
 
 from .exactness import ask_for_strict_matmul
 from .graph import GraphRunnerFactory
@@ -108,7 +108,7 @@ class TorchWorker:
         self._loaded = loaded
         return replace(loaded.capacity, notes=notes)
 
-    def submit(self, batch: StepBatch) -> TorchStep:
+    def submit(self, batch: StepBatch) -> Step:
         """Queue a step. An error in it is raised by its ``result``; later steps run all the same."""
         if self._stepper is None:
             raise RuntimeError("the worker has no model yet: call load() first")

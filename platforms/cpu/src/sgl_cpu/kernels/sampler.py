@@ -24,9 +24,10 @@ class KernelSampler(Sampler):
             return False
         return not (table.edited[slots].any() or table.wants_logprobs[slots].any())
 
-    def count(self, slots: NDArray[np.int32]) -> None:
-        """Note that each of these requests got a token that :meth:`sample` did not choose."""
+    def arg_max(self, logits: torch.Tensor, slots: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The best token of each row, for requests that want nothing else: what :meth:`sample` would give, in less time."""
         self._slots.generated[slots] += 1
+        return _arg_max(logits)
 
     def _mask(self, logits: torch.Tensor, masks: NDArray[np.int32], rows: Sequence[int]) -> None:
         if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
@@ -47,11 +48,10 @@ class KernelSampler(Sampler):
         if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
             return super()._choose(logits, index)
         table = self._slots
+        if table.greedy[index].all():
+            return torch.from_numpy(_arg_max(logits)).to(torch.int64)
         rows, vocab = logits.shape
         out = torch.empty(rows, dtype=torch.int32)
-        if table.greedy[index].all():
-            sampling.argmax(logits.data_ptr(), out.data_ptr(), rows=rows, vocab=vocab, ld=logits.stride(0))
-            return out.to(torch.int64)
         limits = table.limits(index)
         temperature = np.where(table.greedy[index], np.float32(0), limits.temperature)
         sampling.sample(
@@ -68,3 +68,10 @@ class KernelSampler(Sampler):
             positions=table.generated[index],
         )
         return out.to(torch.int64)
+
+
+def _arg_max(logits: torch.Tensor) -> NDArray[np.int32]:
+    rows, vocab = logits.shape
+    tokens = np.empty(rows, np.int32)
+    sampling.argmax(logits.data_ptr(), tokens, rows=rows, vocab=vocab, ld=logits.stride(0))
+    return tokens

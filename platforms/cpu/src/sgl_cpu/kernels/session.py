@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -34,10 +34,6 @@ class Shares(Protocol):
     def shared(self) -> dict[str, Any]: ...
 
 
-def _nothing() -> None:
-    """Nobody waits for that moment."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Kernels:
     """One per loaded model. ``exact`` multiplies with float32 activations (slow); otherwise integer formats quantize them to
@@ -50,8 +46,6 @@ class Kernels:
     packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
     """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
     pilot: ThreadPilot = field(init=False)
-    on_compute: Callable[[], None] = _nothing
-    """Called on the step thread when Python has done its part of a step and long native work begins."""
     packings: int = 0
     """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
 

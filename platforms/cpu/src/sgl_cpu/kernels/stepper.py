@@ -1,59 +1,65 @@
-"""KernelStepper: plain greedy decode steps from StepBatch to StepResult by one replay, with a few numpy calls around it."""
+"""KernelStepper: decode steps from StepBatch to StepResult by one replay and one choice, with a few numpy calls around them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from sgl_core.api.worker import StepBatch, StepResult
 from sgl_torch.model_runner import ModelRunner
-from sgl_torch.stepping import Sampler, Stepper
+from sgl_torch.stepping import NOT_FINITE, Sampler, Stepper, masks_of
 
 from .sampler import KernelSampler
 from .tape import TapeRunner
 
-NOT_FINITE = "the model computed values that are not finite for this request"
-
 
 class KernelStepper(Stepper):
-    """Whatever is not plain (prefill, masks, log-probabilities, penalties, draws, vectors) goes the usual way, with the same tokens."""
+    """Other steps (prefill chunks, vectors, log-probabilities of prompts, copied pages) go the usual way, with the same tokens."""
 
     def __init__(self, runner: ModelRunner, sampler: Sampler) -> None:
         super().__init__(runner, sampler)
         self._last = runner.last_tokens.numpy()
-        self.on_compute: Callable[[], None] = lambda: None
-        """See :class:`~sgl_cpu.kernels.session.Kernels`."""
 
     def run(self, step: StepBatch) -> StepResult:
-        result = self._replay(step)
-        if result is None:
-            self.on_compute()
-            result = super().run(step)
-        return result
+        graph = self._runner.graph
+        if self.decodes(step) and isinstance(graph, TapeRunner) and graph.ready(len(step.slots)):
+            self._take_in(step)
+            return self._replay(step, graph)
+        return super().run(step)
 
-    def _replay(self, step: StepBatch) -> StepResult | None:
-        graph, sampler, slots = self._runner.graph, self._sampler, step.slots
-        if not (isinstance(graph, TapeRunner) and isinstance(sampler, KernelSampler)):
-            return None
-        if step.new_requests or step.freed_slots or step.page_copies is not None or step.masks is not None:
-            return None  # those that come and go are seen to by the usual way
-        if len(step.token_ids) != len(slots) or not step.sample.all() or self._scoring or self._refused:
-            return None
-        if not sampler.wants_arg_max(slots) or any(self._requests[slot].embed for slot in slots.tolist()):
-            return None
+    def decodes(self, step: StepBatch) -> bool:
+        """Whether every row of the step has one token and wants nothing but the next."""
+        if len(step.token_ids) != len(step.slots) or step.new_requests or step.page_copies is not None or self._scoring:
+            return False
+        if not step.sample.all():
+            return False
+        requests = [self._requests.get(slot) for slot in step.slots.tolist()]
+        return all(request is not None and not request.embed for request in requests)
+
+    def _replay(self, step: StepBatch, graph: TapeRunner) -> StepResult:
+        slots = step.slots
         ids = np.where(step.token_ids < 0, self._last[slots], step.token_ids)
-        found = graph.greedy(step, ids)
-        if found is None:
-            return None
-        tokens, finite = found
-        result = StepResult(step_id=step.step_id, tokens=tokens)
-        if finite.all():
-            self._last[slots] = tokens
-            sampler.count(slots)
-            return result
-        self._last[slots[finite]] = tokens[finite]
-        sampler.count(slots[finite])
-        tokens[~finite] = -1
-        result.errors = {int(row): NOT_FINITE for row in np.flatnonzero(~finite)}
+        logits, finite = graph.logits(step, ids)
+        result = StepResult(step_id=step.step_id, tokens=np.full(len(slots), -1, dtype=np.int32))
+        if self._refused or not finite.all():
+            result.errors = dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)
+            result.errors |= {
+                row: self._refused[slot] for row, slot in enumerate(slots.tolist()) if slot in self._refused
+            }
+        if result.errors:
+            rows = np.array([row for row in range(len(slots)) if row not in result.errors], dtype=np.int64)
+            if not len(rows):
+                return result
+            logits, slots = logits[rows], slots[rows]
+        else:
+            rows = np.arange(len(slots))
+        sampler = self._sampler
+        if step.masks is None and isinstance(sampler, KernelSampler) and sampler.wants_arg_max(slots):
+            tokens = sampler.arg_max(logits, slots)
+        else:
+            masks, mask_rows = masks_of(step, rows.tolist())
+            drawn, logprobs = sampler.sample(logits, slots.tolist(), masks, mask_rows)
+            tokens = drawn.numpy()
+            result.logprobs = {int(rows[i]): values for i, values in logprobs.items()}
+        self._last[slots] = tokens
+        result.tokens[rows] = tokens
         return result

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 import sgl_ops
 from sgl_core.api.worker import ProgressSink, StepBatch
-from sgl_ops import sampling
 from sgl_torch.forward_batch import ForwardBatch
 
 from .arena import Arena
@@ -64,11 +63,13 @@ def decode_sizes(largest: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A tape and where its results lie: hidden states [size, hidden], and logits [size, vocab] where it computes them."""
+    """A tape and where its results lie: hidden states [size, hidden] (``states`` is the same memory), and logits [size, vocab] where
+    it computes them."""
 
     tape: sgl_ops.Tape
     hidden: torch.Tensor
-    logits: NDArray[np.float32] | None
+    states: NDArray[np.float32]
+    logits: torch.Tensor | None
 
 
 class TapeRunner:
@@ -91,7 +92,7 @@ class TapeRunner:
         self._arena = Arena(rows_ahead=largest)
         self._ids, self._positions, self._slots = (torch.zeros(largest, dtype=torch.int64) for _ in range(3))
         self._ids_array, self._positions_array = self._ids.numpy(), self._positions.numpy()
-        self._slots_array, self._tokens = self._slots.numpy(), np.zeros(largest, np.int32)
+        self._slots_array = self._slots.numpy()
         stride = 1 + (runner.pool.num_slots - 1) // runner.page_size
         self._context, self._ones = np.zeros(largest, np.int32), np.ones(largest, np.int32)
         self._table = np.zeros((largest, min(stride, self._longest())), np.int32)
@@ -128,27 +129,30 @@ class TapeRunner:
         self._kernels.pilot.run(size, recorded.tape.replay)
         return recorded.hidden[:count]
 
-    def greedy(self, step: StepBatch, ids: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.bool_]] | None:
-        """A whole decode step by one replay: layers, head and arg max. ``ids`` [R] are its tokens.
+    def ready(self, count: int) -> bool:
+        """Whether :meth:`logits` can replay a step of ``count`` rows."""
+        if not 0 < count <= max(self._sizes, default=0):
+            return False
+        return (self._options.padding or self._size(count) == count) and self._tape(
+            self._size(count), head=True
+        ) is not None
 
-        Gives the next tokens and whether each row's logits were finite, or None where the step cannot be replayed. The rows
-        must want nothing else of their logits.
+    def logits(self, step: StepBatch, ids: NDArray[np.int64]) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+        """A whole decode step, the head included, by one replay. ``ids`` [R] are its tokens; its rows must be :meth:`ready`.
+
+        Gives logits [R, vocab], valid and free to change until the next run, and whether each row's hidden state is finite.
         """
         count = len(ids)
-        if not self._sizes or not 0 < count <= self._sizes[-1]:
-            return None
         size = self._size(count)
-        recorded = self._tape(size, greedy=True) if size == count or self._options.padding else None
-        if recorded is None:
-            return None
+        recorded = self._tape(size, head=True)
+        assert recorded is not None
+        assert recorded.logits is not None
         self._ids_array[:count] = ids
         self._fill_rows(step.context_lens, step.write_slots, step.page_table, count, size)
         self._positions_array[:count] = step.context_lens
-        self._kernels.on_compute()
         self._kernels.pilot.run((size, True), recorded.tape.replay)
-        tokens = self._tokens[:count].copy()
-        assert recorded.logits is not None
-        return tokens, np.isfinite(recorded.logits[np.arange(count), tokens])
+        finite = np.logical_and.reduce(np.isfinite(recorded.states[:count]), axis=1)
+        return recorded.logits[:count], finite
 
     def profile(self, batch: ForwardBatch, repeats: int = 5) -> dict[str, float]:
         """Seconds a step spends in each kind of op; empty where the step is not covered."""
@@ -176,18 +180,19 @@ class TapeRunner:
     def _size(self, count: int) -> int:
         return self._sizes[bisect.bisect_left(self._sizes, count)]
 
-    def _tape(self, size: int, greedy: bool = False) -> Recorded | None:
+    def _tape(self, size: int, head: bool = False) -> Recorded | None:
         if self._packings != self._kernels.packings:  # other weights were loaded: the old ones are gone
             self._tapes.clear()
             self._packings = self._kernels.packings
-        if (size, greedy) not in self._tapes and not self.why_off:
+        if (size, head) not in self._tapes and not self.why_off:
             try:
-                self._tapes[size, greedy] = self._record(size, greedy)
+                self._tapes[size, head] = self._record(size, head)
             except NotRecordable as error:
                 self._give_up(f"{error} cannot be recorded")
-        return self._tapes.get((size, greedy))
+        return self._tapes.get((size, head))
 
-    def _record(self, size: int, greedy: bool) -> Recorded:
+    @torch.inference_mode()
+    def _record(self, size: int, head: bool) -> Recorded:
         runner, tape = self._runner, sgl_ops.Tape()
         logits: torch.Tensor | None = None
         batch = ForwardBatch(
@@ -212,15 +217,13 @@ class TapeRunner:
         breaks = Breaks(tape, self._options.breakable)
         with self._kernels.recording(self._arena), tape.record(), breaks:
             hidden = runner.model(batch)
-            if greedy:
+            if head:
                 logits = runner.model.logits(hidden)
-                vocab = logits.shape[1]
-                sampling.argmax(logits.data_ptr(), self._tokens, rows=size, vocab=vocab, ld=logits.stride(0))
         tape.keep(self._arena, batch, logits)
         if breaks.names and not self.breaks:
             self.breaks = tuple(sorted(set(breaks.names)))
             log.info("decode graphs are broken by %s", ", ".join(self.breaks))
-        return Recorded(tape, hidden, None if logits is None else logits.numpy())
+        return Recorded(tape, hidden, hidden.numpy(), logits)
 
     def _give_up(self, why: str) -> None:
         self.why_off, self._sizes = why, ()
