@@ -148,6 +148,31 @@ def test_a_worker_that_cannot_start_says_why_once(kind, null_plan):
     asyncio.run(run())
 
 
+def test_what_is_larger_than_the_sockets_hold_comes_whole_both_ways(null_plan):
+    prompt = list(range(1000)) * 100
+
+    async def play(front):
+        for number in range(20):  # nothing is read meanwhile: the rest waits in the channel
+            front.channel.send(Generate(rid=f"long{number}", input_ids=prompt, sampling=SamplingParams()))
+        front.channel.send(generate("r"))
+        await front.until(lambda: len(front.ends) == 21)
+        assert front.ends["long0"] == "error"
+        assert front.tokens["r"] == oracle([1, 2, 3], 4, 1000)
+
+    with_front(ProcessChannel, null_plan(), play)
+
+
+def test_a_worker_that_waits_for_its_reader_ends_at_close(null_plan):
+    async def play(front):
+        for number in range(8):
+            front.channel.send(generate(f"r{number}", [number], 400))
+        for number in range(200):
+            front.channel.send(Control(id=number, op="null_log", args={"text": "x" * 4000}))
+        front.channel.close()
+
+    with_front(ProcessChannel, null_plan(), play)
+
+
 def test_an_interrupt_to_the_group_leaves_the_worker_to_the_front(null_plan):
     async def play(front):
         os.kill(front.channel.pid, signal.SIGINT)

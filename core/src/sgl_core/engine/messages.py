@@ -1,10 +1,11 @@
-"""The messages between the front and a worker: msgspec structs, msgpack on the wire over zmq ipc.
+"""The messages between the front and a worker: msgspec structs, msgpack on the wire (see process.py).
 
 A tagged union in each direction, so that either side decodes with one decoder. Token ids travel as lists of ints.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ class Generate(msgspec.Struct, tag="generate", kw_only=True, omit_defaults=True)
 
     ``input_ids`` is not empty and holds valid token ids, checked at the edge. ``embed`` asks for the pooled vector.
     ``cache_salt`` keeps requests of different salts from sharing cached pages. ``session`` names an open session.
+    ``second_segment`` is where the second text of a pair begins (0: there is none), for encoders.
     """
 
     rid: str
@@ -27,6 +29,7 @@ class Generate(msgspec.Struct, tag="generate", kw_only=True, omit_defaults=True)
     priority: int = 0
     stream_interval: int = 1
     embed: bool = False
+    second_segment: int = 0
     grammar: GrammarRequest | None = None
     lora: str | None = None
     group: str | None = None
@@ -91,9 +94,10 @@ class Output(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Outputs(msgspec.Struct, tag="outputs"):
-    """Worker to front: everything one step produced, in one message."""
+    """Worker to front: everything one step produced, in one message. ``sent`` is time.monotonic() of the worker."""
 
     items: list[Output]
+    sent: float = msgspec.field(default_factory=time.monotonic)
 
 
 class ControlResult(msgspec.Struct, tag="control_result", kw_only=True):
@@ -131,6 +135,7 @@ class Stats(msgspec.Struct, tag="stats", kw_only=True):
     retractions: int = 0
     prompt_tokens: int = 0
     generated_tokens: int = 0
+    jumped_tokens: int = 0
     cached_prompt_tokens: int = 0
     step_seconds: float = 0.0
     steps: int = 0

@@ -1,6 +1,7 @@
 """A worker in a process of its own: the spawn target, and the channel by which the front starts it and talks to it.
 
-Messages are msgpack over zmq ipc sockets in a private folder. The worker ignores interrupts (the front leads the drain) and
+Messages are msgpack over one pair of sockets: a write on one side wakes the reader on the other, with no thread between. A worker whose front
+does not read waits in its send, so what is on its way is bounded. The worker ignores interrupts (the front leads the drain) and
 ends when its parent does. The front learns of the worker's end from the process sentinel.
 """
 
@@ -14,22 +15,21 @@ import gc
 import logging
 import multiprocessing
 import os
-import shutil
+import select
 import signal
-import tempfile
+import socket
 import threading
+import time
 import traceback
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
 from multiprocessing.connection import wait
 from typing import Any
 
 import msgspec
-import zmq
-import zmq.asyncio
 
 from .channel import ChannelClosed
+from .frames import FrameReader, FrameWriter
 from .messages import Fatal, FromWorker, Progress, Shutdown, ToWorker
 from .start import make_loop
 from .watchdog import watch_steps
@@ -38,55 +38,50 @@ log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 10.0
 _LAST_WORD_SECONDS = 0.2
-_LINGER_MS = 2000
+_READ_BYTES = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """zmq addresses: the worker binds ``inbox`` (it pulls) and connects to ``outbox`` (it pushes)."""
+class SocketInbox:
+    """See :class:`~sgl_core.engine.loop.Inbox`. The front's end is the end of the socket: it reads as Shutdown."""
 
-    inbox: str
-    outbox: str
-
-
-class ZmqInbox:
-    """See :class:`~sgl_core.engine.loop.Inbox`."""
-
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._socket = socket
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._ready = select.poll()
+        self._ready.register(link, select.POLLIN)
+        self._frames = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(ToWorker)
 
     def receive(self, timeout: float | None) -> list[ToWorker]:
         messages: list[ToWorker] = []
-        if not self._socket.poll(None if timeout is None else int(timeout * 1000)):
+        if timeout != 0 and not self._ready.poll(None if timeout is None else timeout * 1000):
             return messages
         while True:
             try:
-                data = self._socket.recv(zmq.NOBLOCK)
-            except zmq.Again:
+                data = self._link.recv(_READ_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
                 return messages
-            try:
-                messages.append(self._decoder.decode(data))
-            except msgspec.DecodeError:
-                log.exception("a message that is none of ours was dropped")
+            if not data:
+                return [*messages, Shutdown()]
+            for frame in self._frames.feed(data):
+                try:
+                    messages.append(self._decoder.decode(frame))
+                except msgspec.DecodeError:
+                    log.exception("a message that is none of ours was dropped")
 
 
-def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
+def run_worker(plan_json: str, rank: int, link: socket.socket) -> None:
     """Load the plan's model and serve it until told to stop. Exit status 0 after Shutdown, 1 after a failure (reported as Fatal)."""
     from sgl_core.plan import Plan
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
-    _follow_parent(os.path.dirname(endpoints.inbox.removeprefix("ipc://")))
-    context = zmq.Context()
-    inbox, outbox = context.socket(zmq.PULL), context.socket(zmq.PUSH)
-    inbox.set_hwm(0)
-    outbox.set_hwm(0)
-    outbox.setsockopt(zmq.LINGER, _LINGER_MS)
-    inbox.bind(endpoints.inbox)
-    outbox.connect(endpoints.outbox)
-    send = _sender(outbox)
+    _follow_parent()
+    writer = FrameWriter()
+
+    def send(message: FromWorker) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the front is gone, which the inbox tells
+            link.sendall(writer.frame(message))
 
     def progress(what: str, done: int, total: int) -> None:
         send(Progress(what=what, done=done, total=total))
@@ -97,7 +92,7 @@ def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
         level = (plan.config.get("log_level") or "info").upper()
         logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         os.environ.update(plan.env)
-        loop = make_loop(plan, rank, ZmqInbox(inbox), send, progress)
+        loop = make_loop(plan, rank, SocketInbox(link), send, progress)
         watch_steps(loop, plan.config.get("watchdog_timeout"))
         gc.collect()
         gc.freeze()  # the model's objects live as long as the process: collections need not look at them
@@ -110,32 +105,18 @@ def run_worker(plan_json: str, rank: int, endpoints: Endpoints) -> None:
             status = 0
         except Exception:
             log.exception("the worker ends")
-    inbox.close()
-    outbox.close()
-    context.term()
+    link.close()
     os._exit(status)  # threads that hang (a compile, a device) must not keep a finished worker
 
 
-def _sender(socket: zmq.Socket[bytes]) -> Callable[[FromWorker], None]:
-    """Encode into one reused buffer and send."""
-    encoder, buffer = msgspec.msgpack.Encoder(), bytearray()
-
-    def send(message: FromWorker) -> None:
-        encoder.encode_into(message, buffer)
-        socket.send(buffer, copy=True)
-
-    return send
-
-
-def _follow_parent(folder: str) -> None:
-    """End this process, and remove its sockets' folder, when its parent has ended, however that happened."""
+def _follow_parent() -> None:
+    """End this process when its parent has ended, however that happened."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
 
     def watch() -> None:
         wait([parent.sentinel])
-        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, name="sgl-parent-watch", daemon=True).start()
@@ -145,28 +126,26 @@ class ProcessChannel:
     """See :class:`~sgl_core.engine.channel.Channel`. Spawns the worker at once; Ready comes as a message."""
 
     def __init__(self, plan: Any, rank: int = 0) -> None:
-        self._folder = tempfile.mkdtemp(prefix="sgl-")
-        endpoints = Endpoints(f"ipc://{self._folder}/in", f"ipc://{self._folder}/out")
-        self._context = zmq.Context()
+        self._link, theirs = socket.socketpair()
+        self._link.setblocking(False)
+        self._writer = FrameWriter()
+        self._unsent = bytearray()
+        self._frames = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(FromWorker)
-        self._encoder = msgspec.msgpack.Encoder()
-        self._from_worker = zmq.asyncio.Context(self._context).socket(zmq.PULL)
-        self._from_worker.set_hwm(0)
-        self._from_worker.bind(endpoints.outbox)
-        self._to_worker = self._context.socket(zmq.PUSH)
-        self._to_worker.set_hwm(0)
-        self._to_worker.setsockopt(zmq.LINGER, 0)
-        self._to_worker.connect(endpoints.inbox)
+        self._received: deque[bytes] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: asyncio.Future[None] | None = None
+        self._over = False
         self._closed = False
         self._ended = False
         self._fatal = False
-        self._pending: asyncio.Future[bytes] | None = None
         self._process = multiprocessing.get_context("spawn").Process(
-            target=run_worker, args=(plan.to_json(), rank, endpoints), name=f"sgl-worker-{rank}", daemon=True
+            target=run_worker, args=(plan.to_json(), rank, theirs), name=f"sgl-worker-{rank}", daemon=True
         )
         self._process.start()
+        theirs.close()
         # Without this the interpreter's own exit would wait for a daemon process that ignores SIGTERM.
-        self._finalizer = weakref.finalize(self, _stop, self._process, self._folder)
+        self._finalizer = weakref.finalize(self, _stop, self._process)
         atexit.register(self._finalizer)
 
     @property
@@ -177,26 +156,19 @@ class ProcessChannel:
     def send(self, message: ToWorker) -> None:
         if self._closed or self._ended:
             raise ChannelClosed("the worker has ended")
-        self._to_worker.send(self._encoder.encode(message), zmq.NOBLOCK)
+        self._unsent += self._writer.frame(message)
+        self._write()
 
     async def recv(self) -> FromWorker:
         if self._closed or self._ended:
             raise ChannelClosed("the worker has ended")
-        loop = asyncio.get_running_loop()
-        receiving = self._receiving(loop)
-        if not receiving.done():
-            died = loop.create_future()
-            loop.add_reader(self._process.sentinel, _set, died)
-            try:
-                await asyncio.wait({receiving, died}, return_when=asyncio.FIRST_COMPLETED)
-                if not receiving.done():  # what the worker said last may still be under way
-                    await asyncio.wait({receiving}, timeout=_LAST_WORD_SECONDS)
-            finally:
-                loop.remove_reader(self._process.sentinel)
-        if not receiving.done() or receiving.cancelled():
-            return self._last_word()
-        self._pending = None
-        message: FromWorker = self._decoder.decode(receiving.result())
+        self._attach(asyncio.get_running_loop())
+        while not self._received:
+            if self._over:
+                return self._last_word()
+            self._woken = asyncio.get_running_loop().create_future()
+            await self._woken
+        message: FromWorker = self._decoder.decode(self._received.popleft())
         self._fatal = self._fatal or isinstance(message, Fatal)
         return message
 
@@ -206,22 +178,87 @@ class ProcessChannel:
     def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
+        self._detach()
         if self._process.is_alive():
-            with contextlib.suppress(zmq.ZMQError):
-                self._to_worker.send(self._encoder.encode(Shutdown()), zmq.NOBLOCK)
-            self._process.join(_CLOSE_SECONDS)
-        self._to_worker.close()
-        self._from_worker.close(linger=0)
-        self._context.term()
+            self._unsent += self._writer.frame(Shutdown())
+            self._part(time.monotonic() + _CLOSE_SECONDS)
+        self._closed = True
+        self._link.close()
         self._finalizer()
         atexit.unregister(self._finalizer)
 
-    def _receiving(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[bytes]:
-        """The receive under way. It outlives a cancelled :meth:`recv`, so that no message is lost with it."""
-        if self._pending is None or self._pending.get_loop() is not loop:
-            self._pending = asyncio.ensure_future(self._from_worker.recv())
-        return self._pending
+    # -- the socket ---------------------------------------------------------------------------------------------------
+
+    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read on this loop from now on."""
+        if self._loop is not loop:
+            self._detach()
+            self._loop = loop
+            loop.add_reader(self._link, self._read)
+            loop.add_reader(self._process.sentinel, self._died)
+            self._write()
+
+    def _detach(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._link)
+            loop.remove_writer(self._link)
+            loop.remove_reader(self._process.sentinel)
+
+    def _read(self) -> None:
+        try:
+            data = self._link.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._received.extend(self._frames.feed(data))
+            self._wake()
+        else:
+            self._end()
+
+    def _died(self) -> None:
+        """What the worker said last may still be under way."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._process.sentinel)
+            self._loop.call_later(_LAST_WORD_SECONDS, self._end)
+
+    def _end(self) -> None:
+        self._over = True
+        self._detach()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    def _write(self) -> None:
+        """Send what can be sent at once; the loop sends the rest."""
+        try:
+            while self._unsent:
+                del self._unsent[: self._link.send(self._unsent)]
+        except BlockingIOError:
+            if self._loop is not None:
+                self._loop.add_writer(self._link, self._write)
+            return
+        except OSError:  # the worker is gone, which reading tells
+            self._unsent.clear()
+        if self._loop is not None:
+            self._loop.remove_writer(self._link)
+
+    def _part(self, deadline: float) -> None:
+        """Send the last message and wait for the worker's end; it may have to get rid of what it has to say first."""
+        while self._process.is_alive() and (seconds := deadline - time.monotonic()) > 0:
+            self._write()
+            wait([self._process.sentinel, self._link], min(seconds, 0.05 if self._unsent else seconds))
+            try:
+                if not self._link.recv(_READ_BYTES):
+                    self._process.join(max(deadline - time.monotonic(), 0))
+            except BlockingIOError:
+                continue
+            except OSError:
+                self._process.join(max(deadline - time.monotonic(), 0))
 
     def _last_word(self) -> FromWorker:
         """The worker's end as a message, if it did not say anything itself."""
@@ -234,13 +271,7 @@ class ProcessChannel:
         return Fatal(message=f"the worker process (pid {self._process.pid}) ended {how}")
 
 
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _stop(process: Any, folder: str) -> None:
+def _stop(process: Any) -> None:
     if process.is_alive():
         process.kill()
         process.join()
-    shutil.rmtree(folder, ignore_errors=True)
