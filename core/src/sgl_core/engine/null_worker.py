@@ -314,6 +314,7 @@ class NullRuntime:
                 max_requests=config.get("max_running_requests") or 256,
                 context_length=config.get("context_length") or model.context_length or 8192,
                 vocab_size=model.vocab_size or 32000,
+                step_seconds=self._plan.options.get("null.step_seconds", 0.0),
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sgl_core.api.specs import ChoiceSpec, GrammarSpec, PlatformSpec
+from sgl_core.api.specs import ChoiceSpec, GrammarSpec, Option, PlatformSpec
 
 _EVICTIONS = "sgl_core.engine.evictions"
 LRU = ChoiceSpec(name="lru", target=f"{_EVICTIONS}:Lru", summary="least recently used first")
@@ -45,6 +45,8 @@ NULL = PlatformSpec(
     probe="sgl_core.engine.null_worker:probe",
     probe_order=-1000,
     flags=frozenset({"no_model"}),
+    serves=("max_total_tokens",),
+    options=(Option(name="null.step_seconds", type=float, default=0.0, help="How long a step pretends to take."),),
     summary="computes nothing: deterministic made-up tokens, to test and measure serving (only with --device null)",
 )
 
