@@ -13,7 +13,6 @@ from sgl_core.serve.core.request import ModelCard
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.core.templates import ChatTemplate
 from sgl_core.serve.http.app import make_app
-from sgl_core.serve.prepare import parser_for
 from sgl_core.serve.testing import ScriptedChannel, byte_tokenizer, says
 
 ANSWER = "<|channel|>analysis<|message|>Greet.<|end|><|start|>assistant<|channel|>final<|message|>Hi!<|return|>"
@@ -32,10 +31,12 @@ async def test_what_follows_the_end_mark_is_no_fault(junk: str) -> None:
     registries, tokenizer = Registries.discover(), byte_tokenizer()
     channel = ScriptedChannel(says(tokenizer.encode(ANSWER + junk * 3, False)), vocab_size=tokenizer.size)
     front = Front(channel, tokenizer, ModelCard(name="tiny", vocab_size=tokenizer.size))
-    reasoning, _ = parser_for(registries, "reasoning_parsers", "gpt-oss")
-    tools, flags = parser_for(registries, "tool_parsers", "gpt-oss")
-    template = ChatTemplate(tokenizer.chat_template, tokenizer.special_tokens)
-    service = Service(front=front, template=template, reasoning_parser=reasoning, tool_parser=tools, parser_flags=flags)
+    service = Service(
+        front=front,
+        template=ChatTemplate(tokenizer.chat_template or "", tokenizer.special_tokens),
+        reasoning_parser=registries.reasoning_parsers.load("gpt-oss"),
+        tool_parser=registries.tool_parsers.load("gpt-oss"),
+    )
     await front.start()
     await front.wait_ready()
     body = {"messages": [{"role": "user", "content": "Say hi."}], "max_completion_tokens": 300, "ignore_eos": True}

@@ -326,3 +326,19 @@ async def test_unknown_native_sampling_parameters_are_named(serve) -> None:
         check_error(await api.post(NATIVE, {"text": "a", "input_ids": [1]}), 400, "text")
         check_error(await api.post(NATIVE, {"text": ["a", "b"], "sampling_params": [{}]}), 400, "sampling_params")
         check_error(await api.post(NATIVE, {"text": ["a", "b"], "rid": ["x", "x"]}), 400, "rid")
+
+
+@pytest.mark.field_case("182")
+@pytest.mark.parametrize("route", [CHAT, TEXT, "/v1/messages", "/v1/responses"])
+async def test_an_adapter_that_is_not_loaded_is_named(serve, route: str) -> None:
+    prompts = {CHAT: "messages", "/v1/messages": "messages", TEXT: "prompt", "/v1/responses": "input"}
+    async with serve() as api:
+        body = {prompts[route]: MESSAGES if prompts[route] == "messages" else "hi", "model": "tiny:nope"}
+        if route != "/v1/responses":
+            body["max_tokens"] = 4
+        response = await api.post(route, body)
+        assert response.status_code == 404
+        assert "'nope'" in response.json()["error"]["message"]
+        assert (await api.post(route, {**body, "model": "tiny"})).status_code == 200
+        if route in (CHAT, TEXT):
+            check_error(await api.post(route, {**body, "model": "tiny", "lora_path": "nope"}), 400, "lora_path")

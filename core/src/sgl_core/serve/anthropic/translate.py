@@ -32,6 +32,7 @@ async def translate(body: MessagesRequest, service: Service) -> Chat:
     fields = {name: value for name in SAMPLING if (value := getattr(body, name)) is not None}
     fields |= _prompt(body, service)
     fields |= {
+        "model": body.model,
         "max_tokens": body.max_tokens,
         "stop": body.stop_sequences,
         "stream": bool(body.stream),

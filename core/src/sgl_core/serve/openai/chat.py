@@ -19,7 +19,7 @@ from sgl_core.serve.core.service import TAIL, Service
 from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_params
 
 from .chat_protocol import ChatRequest, check_messages, check_tools
-from .fields import NAMES, UNSERVED
+from .fields import NAMES, UNSERVED, check_adapter
 from .tool_choice import ToolChoice, call_constraint, tool_choice
 
 MAX_TOP_LOGPROBS = 20
@@ -57,6 +57,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
         raise unsupported("modalities", "this model writes text only")
     check_messages(body.messages)
     card = service.card
+    check_adapter(body.model, card)
     top = _top_logprobs(body)
     usage_last, usage_always = body.usage_wanted(card.include_usage)
     tools = check_tools(body.tools)

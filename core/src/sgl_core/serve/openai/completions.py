@@ -21,7 +21,7 @@ from sgl_core.serve.core.validate import fit_context, logprob_options, sampling_
 from sgl_core.serve.http.sse import DONE, error_event, event
 
 from .completion_protocol import CompletionRequest
-from .fields import NAMES, UNSERVED, total_choices, usage_object
+from .fields import NAMES, UNSERVED, check_adapter, total_choices, usage_object
 from .logprobs import completion_logprobs
 
 MAX_LOGPROBS = 5
@@ -68,6 +68,7 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
     """Check everything and tokenize. Raises RequestError."""
     refuse_unserved(body.extras(), UNSERVED["completions"])
     card = service.card
+    check_adapter(body.model, card)
     n = body.choices()
     best_of = n if body.best_of is None else body.best_of
     if not n <= best_of <= 128:

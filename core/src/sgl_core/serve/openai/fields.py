@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from sgl_core.serve.core.answer import Usage
-from sgl_core.serve.core.errors import refuse
-from sgl_core.serve.core.request import TextRequest
+from sgl_core.serve.core.errors import RequestError, refuse
+from sgl_core.serve.core.request import ModelCard, TextRequest
 
 
 class ApiModel(BaseModel):
@@ -150,6 +150,18 @@ _CHAT_UNSERVED = {
     "best_of": "use n",
 }
 UNSERVED = {"completions": _SHARED_UNSERVED, "chat": {**_SHARED_UNSERVED, **_CHAT_UNSERVED}}
+
+
+def check_adapter(model: str | None, card: ModelCard) -> None:
+    """Raises RequestError (404) for ``NAME:ADAPTER``: the model is this one, the adapter is not loaded."""
+    adapter = (model or "").removeprefix(f"{card.name}:")
+    if model and adapter != model:
+        raise RequestError(
+            f"model: no LoRA adapter {adapter!r} is loaded for {card.name!r}",
+            param="model",
+            status=404,
+            code="model_not_found",
+        )
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

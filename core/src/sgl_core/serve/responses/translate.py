@@ -45,6 +45,7 @@ async def translate(body: ResponseRequest, service: Service, store: ResponseStor
     context = [*context, *items]
     fields = {name: value for name in SAMPLING if (value := getattr(body, name)) is not None}
     fields |= {
+        "model": body.model,
         "messages": messages_of(context, body.instructions),
         "max_completion_tokens": body.max_output_tokens,
         "stream": bool(body.stream),
