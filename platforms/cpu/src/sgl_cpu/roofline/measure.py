@@ -47,7 +47,7 @@ def _steps(runner: ModelRunner, run: Run) -> Iterator[dict[str, Any]]:
     for count, context in ((1, 128), (1, 1500), (16, 128), (64, 128)):
         if count > most or count * (context + 1) > room or context >= runner.context_length:
             continue
-        _wipe(runner, count * (context + 1))
+        wipe(runner, count * (context + 1))
         step = decode_step(runner, count, context)
         run(step)
         step.new_requests = []
@@ -76,7 +76,7 @@ def _attention(runner: ModelRunner) -> Iterator[dict[str, Any]]:
         or context >= runner.context_length
     ):
         return
-    _wipe(runner, count * (context + 1))
+    wipe(runner, count * (context + 1))
     spent = graph.profile(runner.prepare(decode_step(runner, count, context)))
     if _ATTENTION in spent:
         cost = ModelCost.of(runner)
@@ -142,7 +142,7 @@ def _request(slot: int) -> NewRequest:
     return NewRequest(slot=slot, rid=f"roofline-{slot}", prompt_ids=[100], output_ids=[], sampling=greedy)
 
 
-def _wipe(runner: ModelRunner, tokens: int) -> None:
+def wipe(runner: ModelRunner, tokens: int) -> None:
     """Zero keys and values: what lies there may be anything, and odd numbers are slow to multiply."""
     rows = tokens + runner.page_size
     for tensor in (*runner.pool.k, *runner.pool.v):
@@ -173,4 +173,4 @@ def _row(
     }
 
 
-__all__ = ["Limits", "decode_step", "prefill_step", "roofline"]
+__all__ = ["Limits", "decode_step", "prefill_step", "roofline", "wipe"]
