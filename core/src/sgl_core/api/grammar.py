@@ -38,7 +38,8 @@ class Matcher(Protocol):
         ...
 
     def forced(self) -> list[int]:
-        """Tokens that must come next, if the backend knows them (jump-forward); may be empty."""
+        """Tokens that must come next, if the backend knows them; may be empty. Each is the only one that :meth:`fill_mask` allows in its
+        place, so that an answer is the same whether they are sampled or appended (jump-forward)."""
         ...
 
 

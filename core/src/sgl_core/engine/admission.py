@@ -146,8 +146,13 @@ class Admission:
         slots.interval[slot] = max(message.stream_interval, state.limits.stream_interval)
         slots.constrained[slot] = request.constraint is not None
         slots.custom[slot] = message.logprobs.output or request.constraint is not None
-        ends = end_ids(message)
-        slots.set_stop_ids(slot, ends)
+        slots.set_stop_ids(slot, end_ids(message))
+        request.jumps = (
+            request.constraint is not None
+            and not message.logprobs.output
+            and message.logit_processor is None
+            and not state.limits.disable_jump_forward
+        )
         state.holdings.start(request, match)
         state.holdings.cache.hit(match.node)
         request.state = PREFILL
@@ -156,23 +161,7 @@ class Admission:
         self._report_cached(request, match.length)
         state.prefilling.append(request)
         state.sharing.publish(request)
-        logprobs = message.logprobs
-        if request.output_ids and logprobs.prompt_start >= 0:  # they went out with the first output
-            logprobs = msgspec.structs.replace(logprobs, prompt_start=-1)
-        state.newcomers.append(
-            NewRequest(
-                slot=slot,
-                rid=message.rid,
-                prompt_ids=message.input_ids,
-                output_ids=list(request.output_ids),
-                sampling=message.sampling,
-                logprobs=logprobs,
-                eos_token_ids=tuple(ends),
-                embed=message.embed,
-                lora=message.lora,
-                logit_processor=message.logit_processor,
-            )
-        )
+        state.newcomers.append(introduce(request))
 
     def _report_cached(self, request: Request, cached: int) -> None:
         """Note what the cache held of the prompt when the request, or the first of its group, was first admitted."""
@@ -199,6 +188,26 @@ class Admission:
 
 
 def back_to_queue(state: EngineState, request: Request) -> None:
+def introduce(request: Request) -> NewRequest:
+    """What the worker must know of a request that has a slot, its output so far included."""
+    message, logprobs = request.message, request.message.logprobs
+    if request.output_ids and logprobs.prompt_start >= 0:  # they went out with the first output
+        logprobs = msgspec.structs.replace(logprobs, prompt_start=-1)
+    return NewRequest(
+        slot=request.slot,
+        rid=message.rid,
+        prompt_ids=message.input_ids,
+        output_ids=list(request.output_ids),
+        sampling=message.sampling,
+        logprobs=logprobs,
+        eos_token_ids=tuple(end_ids(message)),
+        embed=message.embed,
+        second_segment=message.second_segment,
+        lora=message.lora,
+        logit_processor=message.logit_processor,
+    )
+
+
     """Put a request that gave its pages back among the waiting."""
     request.state = QUEUED
     request.slot = -1

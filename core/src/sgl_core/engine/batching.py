@@ -9,7 +9,7 @@ import numpy as np
 
 from sgl_core.api.worker import Ints, StepBatch
 
-from .admission import Admission, back_to_queue
+from .admission import Admission, back_to_queue, introduce
 from .limits import UNLIMITED
 from .request import DECODE, Request
 from .retraction import preemptable, victim
@@ -60,16 +60,20 @@ class Batcher:
         chunk = min(limits.chunked_prefill_size, limits.max_prefill_tokens)
         if limits.enable_mixed_chunk:
             decodes = self._decodes()
-            budget = max(chunk - len(decodes.rows), chunk // _PREFILL_SHARE, 1)
-            return self._assemble(decodes, self._chunks(budget, sole=not len(decodes.rows)))
-        decoders = self._state.slots.decoding.any()
+            if len(decodes.rows):
+                chunk = self._state.pace.tokens(chunk)
+            jumps = self._jumps(chunk)
+            busy = len(decodes.rows) + sum(jump.count for jump in jumps)
+            chunks = self._chunks(max(chunk - busy, chunk // _PREFILL_SHARE, 1), sole=not busy)
+            return self._assemble(decodes, [*jumps, *chunks])
+        decoders = self._state.slots.decoding.any() or self._state.jumping
         if not decoders or self._decodes_since_prefill >= max(1, limits.prefill_decode_interval):
-            chunks = self._chunks(chunk, sole=True)
+            chunks = self._chunks(self._state.pace.tokens(chunk) if decoders else chunk, sole=True)
             if chunks:
                 self._decodes_since_prefill = 0
                 return self._assemble(_NO_DECODES, chunks)
         self._decodes_since_prefill += 1
-        return self._assemble(self._decodes(), [])
+        return self._assemble(self._decodes(), self._jumps(chunk))
 
     def _decodes(self) -> Decodes:
         """The rows that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
@@ -99,16 +103,12 @@ class Batcher:
             if count <= 0:
                 if not chunks and not state.flights and not state.slots.decoding.any():
                     self._make_room(request)
-                return chunks
-            chunks.append(self._chunk(request, count))
+                break
+            chunks.append(self._chunk(under_way, request, count))
             budget -= count
-        for request, count in self._admission.admit(budget, sole and not chunks):
-            count = min(count, state.holdings.room(request.slot))
-            if count > 0:
-                chunks.append(self._chunk(request, count))
         return chunks
 
-    def _chunk(self, request: Request, count: int) -> Chunk:
+    def _chunk(self, under_way: list[Request], request: Request, count: int) -> Chunk:
         state, slot = self._state, request.slot
         start = int(state.slots.lens[slot])
         state.holdings.extend(slot, count)

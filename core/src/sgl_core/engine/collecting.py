@@ -110,9 +110,13 @@ class Collector:
         logprobs = result.logprobs.get(row)
         if logprobs is not None:
             add_logprobs(request, logprobs)
-        failure, complete = "", False
+        failure, complete, first = "", False, len(request.output_ids) == 1
         if request.constraint is not None and not stopped:
             if request.constraint.advance(token, request.output_ids):
+                if request.jumps and not over:
+                    unsent += self._jump(request)
+                    over = slots.out_known[slot] >= slots.out_limit[slot]
+                    slots.unsent[slot] = unsent
                 complete = request.constraint.finished()
             else:
                 failure = f"the output constraint failed at token {token}"
@@ -124,6 +128,29 @@ class Collector:
             self._finish(request, finish_reason="stop")
         elif over:
             self._finish(request, finish_reason="length")
-        elif len(request.output_ids) == 1 or unsent >= slots.interval[slot]:
-            self._outputs.append(make_output(request, unsent, first=len(request.output_ids) == 1))
+        elif first or unsent >= slots.interval[slot]:
+            self._outputs.append(make_output(request, unsent, first=first))
             slots.unsent[slot] = 0
+
+    def _jump(self, request: Request) -> int:
+        """Append the tokens that the constraint forces from here on, and leave them to be computed with the next step; gives how many.
+
+        No step of this request is under way, for its next mask waits for its last token.
+        """
+        state, slots, slot = self._state, self._state.slots, request.slot
+        assert request.constraint is not None
+        forced = request.constraint.jump(
+            int(slots.out_limit[slot] - slots.out_known[slot]), slots.stop_ids[slot].tolist()
+        )
+        if not forced:
+            return 0
+        computed = len(request.prompt) + len(request.output_ids) - 1
+        request.output_ids.extend(forced)
+        request.tokens, request.committed = request.all_tokens(), computed
+        slots.out_known[slot] += len(forced)
+        slots.out_planned[slot] = slots.out_known[slot]
+        slots.decoding[slot] = False
+        state.jumping.append(request)
+        state.counters.jumped_tokens += len(forced)
+        state.counters.generated_tokens += len(forced)
+        return len(forced)

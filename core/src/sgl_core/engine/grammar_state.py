@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +89,22 @@ class Constraint:
                 return False
         self.active = self.reasoning_end is None or self.reasoning_end.reached(output_ids)
         return True
+
+    def jump(self, most: int, ends: Container[int]) -> list[int]:
+        """Accept the tokens that must come next, at most ``most`` and none of ``ends``; gives them in order."""
+        taken: list[int] = []
+        if not self.active or self.opening or self.broken:
+            return taken
+        try:
+            while run := self.matcher.forced():
+                for token in run:
+                    if len(taken) == most or token in ends or not self.matcher.accept(token):
+                        return taken
+                    taken.append(token)
+        except Exception:
+            log.exception("a matcher failed on the tokens that it forces")
+            self.broken = True
+        return taken
 
     def finished(self) -> bool:
         """Whether nothing but an end may follow."""

@@ -41,6 +41,7 @@ class EngineLimits:
     radix_eviction_policy_config: Mapping[str, Any] = field(default_factory=dict)
     stream_interval: int = 1
     grammar_timeout: float = 60.0
+    disable_jump_forward: bool = False
     """Seconds a constraint may take to compile before its request is refused."""
     grammar_cache_size: int = 256
     """Compiled constraints kept."""

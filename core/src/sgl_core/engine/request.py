@@ -35,6 +35,8 @@ class Request:
     slot: int = -1
     output_ids: list[int] = field(default_factory=list)
     constraint: Constraint | None = None
+    jumps: bool = False
+    """Whether tokens that its constraint forces are appended without being sampled."""
 
     # while it runs
     tokens: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))

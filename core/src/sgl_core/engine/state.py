@@ -11,6 +11,7 @@ from sgl_core.api.worker import Capacity, Ints, NewRequest, Step
 
 from .holdings import Holdings
 from .limits import EngineLimits
+from .pace import PrefillPace
 from .request import Request
 from .sharing import PrefixSharing
 from .slots import SlotTable
@@ -48,6 +49,8 @@ class Counters:
     generated_tokens: int = 0
     cached_prompt_tokens: int = 0
     step_seconds: float = 0.0
+    jumped_tokens: int = 0
+    """Those of them that a constraint forced and no step sampled."""
     """Time spent in turns that did something: the engine's busy time."""
     steps: int = 0
 
@@ -65,7 +68,9 @@ class EngineState:
     prefilling: list[Request] = field(default_factory=list)
     newcomers: list[NewRequest] = field(default_factory=list)
     flights: deque[Flight] = field(default_factory=deque)
+    pace: PrefillPace
     last_step: int = -1
+    jumping: list[Request] = field(default_factory=list)
     """The latest step submitted."""
     done_step: int = -1
     """The latest step taken in."""

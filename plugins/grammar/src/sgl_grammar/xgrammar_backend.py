@@ -29,7 +29,7 @@ class XgrammarBackend:
     """A :class:`sgl_core.api.grammar.GrammarBackend`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        table = TokenTable(vocabulary)
+        self._table = table = TokenTable(vocabulary)
         info = xgrammar.TokenizerInfo(
             list(table.tokens),
             vocab_type=xgrammar.VocabType.RAW,
@@ -49,11 +49,11 @@ class XgrammarBackend:
         if kind == "regex":
             if _LOOKS_BEYOND.search(text):
                 raise Elsewhere(kind)
-            return _Compiled(_compiled(kind, self._compiler.compile_regex, text))
+            return _Compiled(_compiled(kind, self._compiler.compile_regex, text), self._table)
         if kind == "ebnf":
-            return _Compiled(_compiled(kind, self._compiler.compile_grammar, text))
+            return _Compiled(_compiled(kind, self._compiler.compile_grammar, text), self._table)
         if kind == "structural_tag":
-            return _Compiled(_compiled(kind, self._compiler.compile_structural_tag, text))
+            return _Compiled(_compiled(kind, self._compiler.compile_structural_tag, text), self._table)
         raise Elsewhere(kind)
 
     def _schema(self, text: str) -> CompiledGrammar:
@@ -63,7 +63,7 @@ class XgrammarBackend:
             )
         except Exception as error:
             raise Elsewhere("json_schema") from error
-        return _Compiled(compiled)
+        return _Compiled(compiled, self._table)
 
 
 def _compiled(kind: str, compile_: object, text: str) -> xgrammar.CompiledGrammar:
@@ -75,29 +75,44 @@ def _compiled(kind: str, compile_: object, text: str) -> xgrammar.CompiledGramma
 
 
 class _Compiled:
-    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+    def __init__(self, compiled: xgrammar.CompiledGrammar, table: TokenTable) -> None:
         self._compiled = compiled
+        self._table = table
 
     def matcher(self) -> XgrammarMatcher:
-        return XgrammarMatcher(xgrammar.GrammarMatcher(self._compiled))
+        return XgrammarMatcher(xgrammar.GrammarMatcher(self._compiled), self._table)
 
 
 class XgrammarMatcher:
-    """A :class:`sgl_core.api.grammar.Matcher`."""
+    """A :class:`sgl_core.api.grammar.Matcher`. Text that must come is written as the tokenizer writes it: masks leave no other
+    spelling, as llguidance's do."""
 
-    def __init__(self, matcher: xgrammar.GrammarMatcher) -> None:
+    def __init__(self, matcher: xgrammar.GrammarMatcher, table: TokenTable) -> None:
         self._matcher = matcher
+        self._table = table
+        self._run: tuple[int, ...] | None = None
+        """What is forced from here on; None: not known yet."""
 
     def accept(self, token_id: int) -> bool:
-        return not self._matcher.is_terminated() and bool(self._matcher.accept_token(token_id))
+        if self._matcher.is_terminated() or not self._matcher.accept_token(token_id):
+            return False
+        rest = self._run[1:] if self._run and self._run[0] == token_id else ()
+        self._run = rest or None
+        return True
 
     def fill_mask(self, mask: NDArray[np.int32], row: int) -> None:
-        self._matcher.fill_next_token_bitmask(torch.from_numpy(mask), row)
+        run = self.forced()
+        if run:
+            mask[row] = 0
+            mask.view(np.uint32)[row, run[0] >> 5] = np.uint32(1 << (run[0] & 31))
+        else:
+            self._matcher.fill_next_token_bitmask(torch.from_numpy(mask), row)
 
     def finished(self) -> bool:
         return bool(self._matcher.is_terminated())
 
     def forced(self) -> list[int]:
-        if self._matcher.is_terminated():
-            return []
-        return list(self._matcher.find_jump_forward_tokens())
+        if self._run is None:
+            text = "" if self._matcher.is_terminated() else self._matcher.find_jump_forward_string()
+            self._run = self._table.forced(text) if text else ()
+        return list(self._run)

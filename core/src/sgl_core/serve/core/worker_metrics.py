@@ -52,6 +52,12 @@ class WorkerMetrics:
             [*names, "mode"],
             registry=registry,
         )
+        jumped = Counter(
+            "sgl:jump_forward_tokens_total",
+            "Output tokens that a constraint forced and no step sampled.",
+            names,
+            registry=registry,
+        )
         busy = Counter(
             "sglang:forward_execution_seconds_total",
             "Time spent in steps; category is always all.",
@@ -66,6 +72,7 @@ class WorkerMetrics:
         )
         self._retracted = retracted.labels(**worker)
         self._tokens = {mode: tokens.labels(**worker, mode=mode) for mode in _MODES}
+        self._jumped = jumped.labels(**worker)
         self._busy = busy.labels(**worker, category="all")
         self._startup = startup.labels(**labels, phase="scheduler_e2e")
         self._begun = time.monotonic()
@@ -119,6 +126,7 @@ class WorkerMetrics:
         _add(self._tokens["prefill_cache"], cached)
         _add(self._tokens["prefill_compute"], stats.prompt_tokens - before.prompt_tokens - cached)
         _add(self._retracted, stats.retractions - before.retractions)
+        _add(self._jumped, stats.jumped_tokens - before.jumped_tokens)
         _add(self._busy, spent)
 
     def died(self) -> None:
