@@ -81,6 +81,8 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "stream_interval",
         "page_size",
         "grammar_backend",
+        "disable_jump_forward",
+        "prefill_step_ms",
     ),
     "process": ("watchdog_timeout",),
     "platforms": ("device",),

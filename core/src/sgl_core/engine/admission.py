@@ -183,11 +183,11 @@ class Admission:
         """Tokens that running requests are still expected to need."""
         slots = self._state.slots
         remaining = np.minimum(slots.out_limit - slots.out_planned, _EXPECT_AT_MOST)
-        prompts = sum(len(request.tokens) - int(slots.lens[request.slot]) for request in self._state.prefilling)
+        under_way = (*self._state.prefilling, *self._state.jumping)
+        prompts = sum(len(request.tokens) - int(slots.lens[request.slot]) for request in under_way)
         return float(remaining[slots.live].sum()) * self._ratio + prompts
 
 
-def back_to_queue(state: EngineState, request: Request) -> None:
 def introduce(request: Request) -> NewRequest:
     """What the worker must know of a request that has a slot, its output so far included."""
     message, logprobs = request.message, request.message.logprobs
@@ -208,6 +208,7 @@ def introduce(request: Request) -> NewRequest:
     )
 
 
+def back_to_queue(state: EngineState, request: Request) -> None:
     """Put a request that gave its pages back among the waiting."""
     request.state = QUEUED
     request.slot = -1

@@ -94,10 +94,34 @@ class Batcher:
     def _chunks(self, budget: int, sole: bool) -> list[Chunk]:
         """Prefill chunks of admitted requests, then of newly admitted ones."""
         state = self._state
+        chunks = self._go_on(state.prefilling, budget, state.limits.prefill_max_requests)
+        budget -= sum(chunk.count for chunk in chunks)
+        if state.prefilling:
+            return chunks
+        for request, count in self._admission.admit(budget, sole and not chunks):
+            count = min(count, state.holdings.room(request.slot))
+            if count > 0:
+                chunks.append(self._chunk(state.prefilling, request, count))
+        return chunks
+
+    def _jumps(self, budget: int) -> list[Chunk]:
+        """The forced tokens of requests that jumped ahead, with the sampled one before them. The worker is told of such a request as
+        of one that comes back with its output, so that all it counts is right."""
+        state = self._state
+        chunks = self._go_on(state.jumping, budget) if state.jumping else []
+        for chunk in chunks:
+            if chunk.last:
+                state.slots.freed.append(chunk.request.slot)
+                state.newcomers.append(introduce(chunk.request))
+        return chunks
+
+    def _go_on(self, under_way: list[Request], budget: int, most: int = UNLIMITED) -> list[Chunk]:
+        """The next chunks of requests that are partly computed; those that this completes leave the list."""
+        state = self._state
         chunks: list[Chunk] = []
-        for request in list(state.prefilling):
-            if budget <= 0 or len(chunks) >= state.limits.prefill_max_requests:
-                return chunks
+        for request in list(under_way):
+            if budget <= 0 or len(chunks) >= most:
+                break
             todo = len(request.tokens) - int(state.slots.lens[request.slot])
             count = min(todo, budget, state.holdings.room(request.slot))
             if count <= 0:
@@ -114,7 +138,7 @@ class Batcher:
         state.holdings.extend(slot, count)
         last = start + count == len(request.tokens)
         if last:
-            state.prefilling.remove(request)
+            under_way.remove(request)
         return Chunk(request, -1, start, count, last)
 
     def _assemble(self, decodes: Decodes, chunks: list[Chunk]) -> tuple[StepBatch, Flight] | None:

@@ -25,6 +25,7 @@ class EngineLimits:
     prefill_max_requests: int = UNLIMITED
     max_running_requests: int = UNLIMITED
     max_queued_requests: int = UNLIMITED
+    prefill_step_ms: float | None = None
     enable_mixed_chunk: bool = False
     prefill_decode_interval: int = 0
     disable_overlap_schedule: bool = False
@@ -40,8 +41,8 @@ class EngineLimits:
     radix_eviction_policy: str = "lru"
     radix_eviction_policy_config: Mapping[str, Any] = field(default_factory=dict)
     stream_interval: int = 1
-    grammar_timeout: float = 60.0
     disable_jump_forward: bool = False
+    grammar_timeout: float = 60.0
     """Seconds a constraint may take to compile before its request is refused."""
     grammar_cache_size: int = 256
     """Compiled constraints kept."""
@@ -51,6 +52,8 @@ class EngineLimits:
     def __post_init__(self) -> None:
         if self.retraction_policy not in ("length", "priority"):
             raise ValueError(f"retraction_policy must be length or priority, not {self.retraction_policy!r}")
+        if self.prefill_step_ms is not None and not self.prefill_step_ms >= 0:
+            raise ValueError(f"prefill_step_ms must be 0 (no bound) or more, not {self.prefill_step_ms}")
         for name in ("max_prefill_tokens", "max_running_requests", "stream_interval", "prefill_max_requests"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")

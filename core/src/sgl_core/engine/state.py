@@ -38,6 +38,8 @@ class Flight:
     slots: Ints
     sampled: Ints
     chunks: list[Chunk]
+    began: float = 0.0
+    """When the step could start: at its submission, or when the one before it ended."""
 
 
 @dataclass(slots=True)
@@ -47,17 +49,18 @@ class Counters:
     retractions: int = 0
     prompt_tokens: int = 0
     generated_tokens: int = 0
-    cached_prompt_tokens: int = 0
-    step_seconds: float = 0.0
     jumped_tokens: int = 0
     """Those of them that a constraint forced and no step sampled."""
+    cached_prompt_tokens: int = 0
+    step_seconds: float = 0.0
     """Time spent in turns that did something: the engine's busy time."""
     steps: int = 0
 
 
 @dataclass(slots=True)
 class EngineState:
-    """``prefilling`` is in order of admission; ``newcomers`` have not been told to the worker yet."""
+    """``prefilling`` is in order of admission; ``jumping`` have output tokens at their end that were appended without a step and are
+    computed beside the next decodes; ``newcomers`` have not been told to the worker yet."""
 
     limits: EngineLimits
     capacity: Capacity
@@ -65,12 +68,12 @@ class EngineState:
     slots: SlotTable
     queue: WaitingQueue
     sharing: PrefixSharing
+    pace: PrefillPace
     prefilling: list[Request] = field(default_factory=list)
+    jumping: list[Request] = field(default_factory=list)
     newcomers: list[NewRequest] = field(default_factory=list)
     flights: deque[Flight] = field(default_factory=deque)
-    pace: PrefillPace
     last_step: int = -1
-    jumping: list[Request] = field(default_factory=list)
     """The latest step submitted."""
     done_step: int = -1
     """The latest step taken in."""

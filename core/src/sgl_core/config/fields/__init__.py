@@ -24,7 +24,7 @@ from .metrics import Metrics
 from .model import Model
 from .moe import CpuExperts, Moe
 from .multimodal import Multimodal
-from .own import Own, Plugins, Server, SeveralModels
+from .own import JumpForward, Own, Plugins, PrefillStep, Server, SeveralModels
 from .parallel import ExpertRanks, Parallel
 from .quantization import Quantization
 from .schedule import Schedule
@@ -44,6 +44,8 @@ SUBJECTS: tuple[type[Subject], ...] = (
     Tls,
     Interface,
     Constrained,
+    JumpForward,
+    PrefillStep,
     Streaming,
     Schedule,
     PrefillDelay,

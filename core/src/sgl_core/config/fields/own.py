@@ -92,6 +92,36 @@ class SeveralModels(Subject):
     )
 
 
+class JumpForward(Subject):
+    """Jump-forward."""
+
+    namespace = "schedule"
+    title = "Jump-forward"
+    own = True
+
+    disable_jump_forward = field(
+        bool,
+        False,
+        "Sample tokens that an output constraint forces too, one step each. Answers are the same; with jump-forward such "
+        "tokens are appended at once and computed together.",
+    )
+
+
+class PrefillStep(Subject):
+    """Prefill beside decoding."""
+
+    namespace = "schedule"
+    title = "Prefill beside decoding"
+    own = True
+
+    prefill_step_ms = field(
+        float | None,
+        None,
+        "How long a prefill step may take while answers are running, in milliseconds: prompts are cut into chunks that fit, by "
+        "what a token cost in the steps before. Unset lets the platform say (CPU: 200); 0 sets no bound.",
+    )
+
+
 class Own(Subject):
     """CPU."""
 
