@@ -299,3 +299,19 @@ async def test_case_161_one_bos_on_every_path(serve) -> None:
             assert message.input_ids[0] == bos
         for body in ({"messages": MESSAGES}, {"prompt": "hi"}):
             assert (await api.post("/tokenize", body)).json()["tokens"].count(bos) == 1
+
+
+async def test_completions_take_the_native_names_of_prompt_and_limit(serve) -> None:
+    async with serve() as api:
+        for body in ({"text": "hi"}, {"text": "no", "prompt": "hi"}):
+            limit = {"max_new_tokens": 5, "ignore_eos": True}
+            assert (await api.post(TEXT, {**body, **limit})).json()["usage"]["completion_tokens"] == 5
+            assert api.channel.generated()[-1].input_ids == api.tokenizer.encode("hi", False)
+        for bad, field in (
+            ({"text": " "}, "text"),
+            ({"text": "hi", "max_new_tokens": 9999}, "max_new_tokens"),
+            ({}, "prompt"),
+        ):
+            refused = await api.post(TEXT, bad)
+            assert refused.status_code == 400
+            assert refused.json()["error"]["param"] == field

@@ -25,6 +25,7 @@ _CHECKED = {
     "logit_bias": "object of token ids to numbers from -100 to 100",
     "top_k": "integer; 0 and -1: no limit",
     "max_tokens": "integer",
+    "max_new_tokens": "integer",
     "max_completion_tokens": "integer from 1",
     "max_output_tokens": "integer from 1",
     "min_tokens": "integer from 0",

@@ -62,7 +62,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
     usage_last, usage_always = body.usage_wanted(card.include_usage)
     tools = check_tools(body.tools)
     choice = tool_choice(body.tool_choice, tools)
-    limit = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
+    limit = "max_completion_tokens" if body.max_completion_tokens is not None else body.limit_name
     values = body.sampling()
     if body.max_completion_tokens is not None:
         values["max_new_tokens"] = body.max_completion_tokens

@@ -8,9 +8,10 @@ from .fields import GenerationFields
 
 
 class CompletionRequest(GenerationFields):
-    """OpenAI's fields and extensions; ``prompt`` in its four forms is checked by the request core."""
+    """OpenAI's fields and extensions; ``prompt`` in its four forms is checked by the request core. ``text`` is the native name of it."""
 
     prompt: Any = None
+    text: Any = None
     best_of: int | None = None
     echo: bool | None = None
     logprobs: int | None = None

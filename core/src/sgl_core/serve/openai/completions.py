@@ -78,8 +78,10 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
     if body.logprobs is not None and not 0 <= body.logprobs <= MAX_LOGPROBS:
         raise refuse("logprobs", f"must be at least 0 and at most {MAX_LOGPROBS}, not {body.logprobs}")
     usage_last, usage_always = body.usage_wanted(card.include_usage)
-    prompts, _ = prompt_list(body.prompt, "prompt", card)
-    sampling = sampling_params(body.sampling(), card, names=NAMES, max_new_tokens=DEFAULT_MAX_TOKENS)
+    source = "prompt" if body.prompt is not None or body.text is None else "text"
+    prompts, _ = prompt_list(getattr(body, source), source, card)
+    names = {**NAMES, "max_new_tokens": body.limit_name}
+    sampling = sampling_params(body.sampling(), card, names=names, max_new_tokens=DEFAULT_MAX_TOKENS)
     grammar = constraint(
         card,
         response_format=body.response_format,
@@ -98,8 +100,8 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
     rid = body.rid or f"cmpl-{uuid.uuid4().hex}"
     requests, echoes = [], []
     for prompt in prompts:
-        encoded = await _encode(service, prompt, body)
-        room = fit_context(sampling, len(encoded.ids), card, param="prompt", limit_param="max_tokens")
+        encoded = await _encode(service, prompt, source, body)
+        room = fit_context(sampling, len(encoded.ids), card, param=source, limit_param=body.limit_name)
         requests.append(
             TextRequest(
                 input_ids=encoded.ids,
@@ -130,13 +132,13 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
     )
 
 
-async def _encode(service: Service, prompt: str | list[int], body: CompletionRequest) -> Prompt:
+async def _encode(service: Service, prompt: str | list[int], source: str, body: CompletionRequest) -> Prompt:
     if isinstance(prompt, str) and body.add_special_tokens is False:
         ids = await service.encoder.encode(prompt, add_special=False)
         if not ids:
-            raise refuse("prompt", "has no tokens")
+            raise refuse(source, "has no tokens")
         return Prompt(ids, prompt)
-    return await service.encoder.prompt(prompt, "prompt")
+    return await service.encoder.prompt(prompt, source)
 
 
 def plain(job: Completion, answers: list[Answer]) -> dict[str, Any]:

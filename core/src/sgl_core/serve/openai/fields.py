@@ -51,6 +51,7 @@ class GenerationFields(ApiModel):
     min_p: Any = None
     repetition_penalty: Any = None
     min_tokens: Any = None
+    max_new_tokens: Any = None
     stop_token_ids: Any = None
     stop_regex: Any = None
     ignore_eos: bool | None = None
@@ -85,7 +86,7 @@ class GenerationFields(ApiModel):
             "stop": self.stop,
             "stop_regex": self.stop_regex,
             "stop_token_ids": self.stop_token_ids,
-            "max_new_tokens": self.max_tokens,
+            "max_new_tokens": getattr(self, self.limit_name),
             "min_new_tokens": self.min_tokens,
             "ignore_eos": self.ignore_eos,
             "no_stop_trim": trim,
@@ -93,6 +94,11 @@ class GenerationFields(ApiModel):
             "spaces_between_special_tokens": self.spaces_between_special_tokens,
             "custom_params": self.custom_params,
         }
+
+    @property
+    def limit_name(self) -> str:
+        """The field that limits the answer: ``max_tokens``, or where only that is given the native ``max_new_tokens``."""
+        return "max_tokens" if self.max_tokens is not None or self.max_new_tokens is None else "max_new_tokens"
 
     def choices(self) -> int:
         """``n``, checked."""
