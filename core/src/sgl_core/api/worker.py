@@ -31,7 +31,9 @@ class NewRequest:
     eos_token_ids: tuple[int, ...] = ()
     """The ids that end this request: masked while fewer than ``min_new_tokens`` are out."""
     embed: bool = False
-    """True: return the pooled hidden state at the last prompt token instead of sampling."""
+    """True: return the pooled hidden state at the last prompt token instead of sampling, or what a model that pools makes."""
+    second_segment: int = 0
+    """Where in the prompt the second text of a pair begins; 0 where there is none."""
     lora: str | None = None
     logit_processor: str | None = None
 

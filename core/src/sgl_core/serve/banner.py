@@ -34,13 +34,19 @@ def startup_table(prepared: Prepared, name: str, capacity: Mapping[str, Any], ur
     rows += [("", str(note)) for note in capacity.get("notes") or ()]
     rows += _decisions(prepared)
     rows += [("listening", f"{url} (docs: `sgl explain`, {url}/server_info)")]
-    rows += [("try", line) if at == 0 else ("", line) for at, line in enumerate(sample_request(url))]
+    generates = not plan.config.get("is_embedding")
+    rows += [("try", line) if at == 0 else ("", line) for at, line in enumerate(sample_request(url, generates))]
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)
 
 
-def sample_request(url: str) -> tuple[str, str]:
-    """A first chat to paste into a shell, in two lines."""
+def sample_request(url: str, generates: bool = True) -> tuple[str, str]:
+    """A first chat to paste into a shell, in two lines; a ranking for a model that writes no text."""
+    if not generates:
+        return (
+            f"curl {url}/v1/rerank -H 'Content-Type: application/json' \\",
+            """  -d '{"query": "a small cat", "documents": ["a kitten", "the stock market"]}'""",
+        )
     return (
         f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\",
         """  -d '{"messages": [{"role": "user", "content": "Why is the sky blue?"}], "max_tokens": 80}'""",

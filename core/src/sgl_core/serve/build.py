@@ -124,8 +124,10 @@ def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:
         defaults=sampling_defaults(config, prepared.files.generation_config, tokenizer),
         grammar_kinds=kinds,
         grammar_backend=grammar["name"] if grammar is not None else "none",
-        embeds=embeds_only or "embed" in tasks,
-        generates=not embeds_only,
+        embeds="embed" in tasks or (embeds_only and "generate" in tasks),
+        generates=not embeds_only and "generate" in tasks,
+        labels=class_labels(model.hf_config) if "classify" in tasks else (),
+        raw_scores=raw_scores(model.hf_config),
         auto_truncate=bool(config.get("allow_auto_truncate")),
         stream_interval=config.get("stream_interval") or 1,
         architectures=(model.architecture,),
@@ -133,6 +135,20 @@ def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:
         weight_version=config.get("weight_version") or "default",
         include_usage=bool(config.get("stream_response_default_include_usage")),
     )
+
+
+def class_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the classes in a model's config.json, by number."""
+    named = config.get("id2label") or {}
+    count = int(config.get("num_labels") or len(named) or 2)
+    return tuple(str(named.get(str(at), named.get(at, f"LABEL_{at}"))) for at in range(count))
+
+
+def raw_scores(config: Mapping[str, Any]) -> bool:
+    """Whether a reranker's publisher wants its value as it stands (sentence-transformers' activation function)."""
+    own = config.get("sentence_transformers")
+    named = own.get("activation_fn") if isinstance(own, Mapping) else None
+    return str(named or config.get("sbert_ce_default_activation_function") or "").endswith(".Identity")
 
 
 def served_name(prepared: Prepared) -> str:

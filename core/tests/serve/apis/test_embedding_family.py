@@ -65,10 +65,10 @@ async def test_classify_where_the_model_has_a_head(serve) -> None:
     def head(message: Generate) -> Iterable[Output]:
         yield Output(rid=message.rid, embedding=[0.0, 2.0, 1.0], finish_reason="stop")
 
-    card = {"embeds": True, "generates": False, "architectures": ("BertForSequenceClassification",)}
+    card = {"generates": False, "labels": ("bad", "good", "ugly")}
     async with serve(head, card=card) as api:
         (row,) = (await api.post("/classify", {"input": "good"})).json()["data"]
-        assert (row["label"], row["num_classes"]) == ("LABEL_1", 3)
+        assert (row["label"], row["num_classes"]) == ("good", 3)
         assert sum(row["probs"]) == pytest.approx(1.0)
         native = (await api.post("/classify", {"text": ["good", "bad"]})).json()
         assert [entry["embedding"] for entry in native] == [[0.0, 2.0, 1.0]] * 2

@@ -188,7 +188,7 @@ WRONG: list[Any] = [
 ]
 
 
-CLASSIFIES = {"embeds": True, "architectures": ("TinyForSequenceClassification",)}
+CLASSIFIES = {"embeds": True, "labels": ("one",)}
 
 
 def entries() -> list[RouteEntry]:

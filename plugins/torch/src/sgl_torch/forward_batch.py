@@ -34,6 +34,8 @@ class ForwardBatch:
     decode: bool
     attention: AttentionBackend
     attention_plan: Any = None
+    second_segments: NDArray[np.int64] | None = None
+    """[R] the position from which each row's tokens are of the second text of a pair (0: none); for models that pool."""
 
 
 def make_forward_batch(

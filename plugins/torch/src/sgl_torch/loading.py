@@ -104,7 +104,7 @@ def load(
             f"weights: {dtype_name(dtype)}, {weight_bytes / (1 << 30):.2f} GiB",
             kv_note,
             *_kv_scale_notes(model, pool),
-            f"attention: {settings.attention_backend}",
+            f"attention: {settings.attention_backend if pool.k else 'in both directions, by torch'}",
             *_op_notes(ops),
             *_exactness_notes(ops, attention, dtype, device),
         ),
@@ -202,12 +202,13 @@ def _kv_pool(
     pool = KVPool(
         num_layers=len(layers),
         num_slots=size.num_pages * settings.page_size,
-        num_kv_heads=layers[0].num_kv_heads,
-        head_dim=layers[0].head_dim,
+        num_kv_heads=layers[0].num_kv_heads if layers else 0,
+        head_dim=layers[0].head_dim if layers else 0,
         dtype=storage,
         device=device,
     )
-    return pool, size.num_pages, f"{size.note}, {dtype_name(storage)}"
+    note = f"{size.note}, {dtype_name(storage)}" if layers else "KV cache: none, each prompt is read whole in one step"
+    return pool, size.num_pages, note
 
 
 def _attention(
@@ -245,9 +246,9 @@ def _quantization(info: ModelInfo, settings: RuntimeSettings, registries: Regist
 
 
 def _kv_scale_notes(model: nn.Module, pool: KVPool) -> tuple[str, ...]:
-    if pool.dtype not in FP8_DTYPES:
-        return ()
     layers = attention_layers(model)
+    if pool.dtype not in FP8_DTYPES or not layers:
+        return ()
     scaled = [layer for layer in layers if layer.scales_loaded]
     if not scaled:
         log.warning("the checkpoint has no scales for an fp8 KV cache: 1.0 is used, which may cost accuracy")

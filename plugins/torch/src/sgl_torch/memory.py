@@ -53,7 +53,8 @@ def kv_size(
     ``max_total_tokens`` is taken as it is where it fits. Otherwise the cache is as large as ``max_requests`` full contexts can
     use, at most a quarter of the free memory (but one full context where that fits). Raises OutOfMemory.
     """
-    room = budget.for_kv // bytes_per_token if bytes_per_token else max_total_tokens or context_length
+    useful = context_length * max_requests
+    room = budget.for_kv // bytes_per_token if bytes_per_token else max(useful, max_total_tokens or 0)
     if max_total_tokens is not None:
         if max_total_tokens > room:
             raise OutOfMemory(
@@ -63,7 +64,6 @@ def kv_size(
         tokens, why = max_total_tokens, "max_total_tokens"
     else:
         share = int(budget.available * _DEFAULT_SHARE) // max(1, bytes_per_token)
-        useful = context_length * max_requests
         tokens = min(room, useful, max(share, context_length))
         if tokens == useful:
             why = f"{max_requests} requests of {context_length} tokens"

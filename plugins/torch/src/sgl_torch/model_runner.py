@@ -35,6 +35,14 @@ class CausalModel(Protocol):
     ) -> LoadReport: ...
 
 
+class PoolingModel(Protocol):
+    """What a model adds to that contract where it answers with a vector a prompt and generates nothing. It gets prompts whole."""
+
+    def pool(self, hidden: torch.Tensor, batch: ForwardBatch) -> torch.Tensor:
+        """fp32 vectors [R, size], one a row, of its hidden states [T, hidden]: embeddings, or logits of classes."""
+        ...
+
+
 class ModelRunner:
     """Runs steps on one device. Everything here happens on the worker's step thread, under inference mode."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +51,8 @@ class Stepper:
         self._requests: dict[int, NewRequest] = {}
         self._refused: dict[int, str] = {}
         self._scoring: set[int] = set()
+        self._pool: Callable[[torch.Tensor, ForwardBatch], torch.Tensor] | None = getattr(runner.model, "pool", None)
+        """See :class:`~sgl_torch.model_runner.PoolingModel`."""
 
     @torch.inference_mode()
     def run(self, step: StepBatch) -> StepResult:
@@ -57,14 +60,18 @@ class Stepper:
         self._take_in(step)
         runner = self._runner
         batch = runner.prepare(step)
-        hidden = runner.hidden(batch)
         slots = step.slots.tolist()
+        if self._pool is not None:
+            batch.second_segments = np.array([self._requests[slot].second_segment for slot in slots], dtype=np.int64)
+        hidden = runner.hidden(batch)
         result = StepResult(step_id=step.step_id, tokens=np.full(len(slots), -1, dtype=np.int32))
         for row, slot in enumerate(slots):
             if slot in self._refused:
                 result.errors[row] = self._refused[slot]
         wanted = np.flatnonzero(step.sample)
-        if len(wanted):
+        if len(wanted) and self._pool is not None:
+            self._pool_rows(self._pool(hidden, batch), batch, wanted.tolist(), slots, result)
+        elif len(wanted):
             self._finish_rows(step, batch, hidden, wanted, slots, result)
         if self._scoring:
             self._score_prompts(batch, hidden, slots, result)
@@ -84,6 +91,24 @@ class Stepper:
                 self._sampler.admit(request)
             except ValueError as error:
                 self._refused[request.slot] = str(error)
+
+    def _pool_rows(
+        self, vectors: torch.Tensor, batch: ForwardBatch, rows: list[int], slots: list[int], result: StepResult
+    ) -> None:
+        """The answers of a model that pools: ``vectors`` [R, size]."""
+        finite = torch.isfinite(vectors).all(-1).tolist()
+        values = vectors.float().cpu().numpy()
+        for row in rows:
+            if row in result.errors:
+                continue
+            if not self._requests[slots[row]].embed:
+                result.errors[row] = "this model answers with vectors and generates no text"
+            elif batch.context_lens[row]:
+                result.errors[row] = "the prompt came in pieces; this model must read it whole (chunked_prefill_size -1)"
+            elif not finite[row]:
+                result.errors[row] = NOT_FINITE
+            else:
+                result.embeddings[row] = values[row]
 
     def _finish_rows(
         self,

@@ -79,6 +79,12 @@ class Encoder:
             raise refuse(name, "the prompt has no tokens")
         return Prompt(ids, value)
 
+    async def pair(self, text: str, second: str) -> tuple[list[int], int]:
+        """Two texts as one prompt; see :meth:`TextTokenizer.encode_pair`."""
+        if len(text) + len(second) < LONG_TEXT:
+            return self._tokenizer.encode_pair(text, second)
+        return await asyncio.to_thread(self._tokenizer.encode_pair, text, second)
+
     async def rendered(self, text: str) -> Prompt:
         """A prompt that a chat template wrote: it holds all special tokens it needs."""
         ids = await self.encode(text, add_special=False)

@@ -29,6 +29,10 @@ class ModelCard:
     grammar_backend: str = "none"
     embeds: bool = False
     generates: bool = True
+    labels: tuple[str, ...] = ()
+    """The classes of a model with a classification head; empty: it has none."""
+    raw_scores: bool = False
+    """Whether the one value of a reranker is its score as it stands (else: through the logistic function)."""
     auto_truncate: bool = False
     stream_interval: int = 1
     architectures: tuple[str, ...] = ()
@@ -69,5 +73,7 @@ class TextRequest:
     cache_salt: str = ""
     lora: str | None = None
     embed: bool = False
+    second_segment: int = 0
+    """Where the second text of a pair begins in ``input_ids``; 0: it is one text."""
     measured: bool = True
     """False keeps a request of our own (health probe) out of the metrics."""

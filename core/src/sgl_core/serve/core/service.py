@@ -17,6 +17,7 @@ from .request import ModelCard, ParseSettings
 from .request_log import RequestLog
 from .templates import ChatTemplate
 from .tokenizer import TextTokenizer
+from .validate import check_generates
 
 TAIL = 256
 """Characters of the prompt's end that parsers see."""
@@ -68,6 +69,7 @@ class Service:
 
     def chat_template(self) -> ChatTemplate:
         """The template. Raises RequestError where the model has none."""
+        check_generates(self.card)
         if self.template is None:
             raise RequestError(
                 f"model {self.card.name!r} has no chat template; use /v1/completions, "

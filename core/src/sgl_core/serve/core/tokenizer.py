@@ -38,6 +38,10 @@ class TextTokenizer(Protocol):
 
     def encode(self, text: str, add_special: bool = True) -> list[int]: ...
 
+    def encode_pair(self, text: str, second: str) -> tuple[list[int], int]:
+        """The ids of two texts as one prompt, and from where they have the second's token type (0: nowhere)."""
+        ...
+
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str: ...
 
     def token_bytes(self, token_id: int) -> bytes:

@@ -254,6 +254,17 @@ def fit_context(sampling: SamplingParams, prompt_tokens: int, card: ModelCard, *
     return asked
 
 
+def check_generates(card: ModelCard) -> None:
+    """Raises RequestError where the model writes no text."""
+    if card.generates:
+        return
+    routes = "/v1/rerank, /v1/score or /classify" if card.labels else "/v1/embeddings, /v1/score or /v1/rerank"
+    why = "classifies texts" if card.labels else "gives embeddings"
+    raise RequestError(
+        f"model {card.name!r} {why} and generates no text: use {routes}", param="model", code="not_generative"
+    )
+
+
 def check_number(value: Any, name: str, param: str | None = None) -> float:
     """A finite number; booleans and texts are not numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sgl_core.serve.http.errors import json_response
 from sgl_core.serve.http.sse import whole_answer
 from sgl_core.serve.openai.fields import ApiModel
 
-from .vectors import Vector, check_embeds, pooled, usage, vector
+from .vectors import Vector, check_embeds, logistic, pooled, usage, vector
 
 
 class NativeBody(ApiModel):
@@ -30,6 +31,7 @@ class NativeBody(ApiModel):
     input: Any = None
     rid: str | list[str] | None = None
     image_data: Any = None
+    truncate_prompt_tokens: int | None = None
     user: str | None = None
 
     def source(self, *names: str) -> str:
@@ -42,42 +44,38 @@ class NativeBody(ApiModel):
         return given[0]
 
 
-def classes(service: Service) -> bool:
-    """Whether the model has a classification head."""
-    return any(name.endswith("ForSequenceClassification") for name in service.card.architectures)
-
-
 async def classify(request: Request) -> Response:
     body = await read_model(request, NativeBody)
     service: Service = request.app.state.service
     service.front.check_open()
     field = body.source("text", "input_ids", "input")
-    if not classes(service):
+    if not service.card.labels:
         raise RequestError(
             f"model {service.card.name!r} has no classification head (its architecture is "
             f"{', '.join(service.card.architectures) or 'unknown'}); serve a ...ForSequenceClassification model",
             status=501,
             code="not_implemented",
         )
-    requests, several = await pooled(getattr(body, field), field, service, _rids(body, field))
+    requests, several = await pooled(
+        getattr(body, field), field, service, _rids(body, field), body.truncate_prompt_tokens
+    )
     answers = await whole_answer(request, service.front.submit(requests))
     if field != "input":
         out = [_native(answer, service) for answer in answers]
         return json_response(out if several else out[0])
-    data = [{"index": answer.index, **_label(vector(answer))} for answer in answers]
+    data = [{"index": answer.index, **_label(vector(answer), service.card.labels)} for answer in answers]
     frame = {"id": f"classify-{uuid.uuid4().hex}", "object": "list", "created": int(time.time())}
     return json_response({**frame, "model": service.card.name, "data": data, "usage": usage(answers)})
 
 
-def _label(logits: Vector) -> dict[str, Any]:
-    """The likeliest class by its number, and every class's probability (a lone value: sigmoid, several: softmax)."""
+def _label(logits: Vector, labels: Sequence[str]) -> dict[str, Any]:
+    """The likeliest class, and every class's probability (a lone value: logistic, several: softmax)."""
     if len(logits) == 1:
-        value = 1 / (1 + float(np.exp(-logits[0])))
-        return {"label": "LABEL_0", "probs": [value], "num_classes": 1}
+        return {"label": labels[0], "probs": [logistic(float(logits[0]))], "num_classes": 1}
     weights = np.exp(logits - logits.max())
     probabilities = weights / weights.sum()
     best = int(probabilities.argmax())
-    return {"label": f"LABEL_{best}", "probs": [float(p) for p in probabilities], "num_classes": len(logits)}
+    return {"label": labels[best], "probs": [float(p) for p in probabilities], "num_classes": len(logits)}
 
 
 async def encode(request: Request) -> Response:
@@ -87,7 +85,9 @@ async def encode(request: Request) -> Response:
     service.front.check_open()
     field = body.source("text", "input_ids")
     check_embeds(service, field)
-    requests, several = await pooled(getattr(body, field), field, service, _rids(body, field))
+    requests, several = await pooled(
+        getattr(body, field), field, service, _rids(body, field), body.truncate_prompt_tokens
+    )
     answers = await whole_answer(request, service.front.submit(requests))
     out = [_native(answer, service) for answer in answers]
     return json_response(out if several else out[0])

@@ -1,4 +1,4 @@
-"""/v1/score: how likely a generating model continues with each of some labels, or how near two texts are to an embedding model."""
+"""/v1/score: how likely a generating model continues with each of some labels, or how near two texts are to another model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sgl_core.serve.http.errors import json_response
 from sgl_core.serve.http.sse import whole_answer
 from sgl_core.serve.openai.fields import ApiModel
 
-from .vectors import check_embeds, cosine, pooled, usage, vector
+from .vectors import check_numbers, check_ranks, cosine, pair_scores, paired, pooled, usage, vector
 
 MAX_ITEMS = 2048
 
@@ -38,6 +38,7 @@ class ScoreRequest(ApiModel):
     item_first: bool | None = None
     text_1: Any = None
     text_2: Any = None
+    truncate_prompt_tokens: int | None = None
     user: str | None = None
 
 
@@ -56,7 +57,7 @@ async def score(request: Request) -> Response:
 async def _labels(request: Request, body: ScoreRequest, service: Service) -> dict[str, Any]:
     card = service.card
     if not card.generates:
-        raise unsupported("label_token_ids", f"model {card.name!r} gives embeddings only; send text_1 and text_2")
+        raise unsupported("label_token_ids", f"model {card.name!r} generates no text; send text_1 and text_2")
     if not body.label_token_ids:
         raise refuse("label_token_ids", "must be a list of token ids that is not empty")
     labels = [check_token(token, "label_token_ids", card) for token in body.label_token_ids]
@@ -117,21 +118,22 @@ def _scores(answer: Answer, labels: Sequence[int], softmax: bool) -> list[float]
 
 
 async def _pairs(request: Request, body: ScoreRequest, service: Service) -> dict[str, Any]:
-    """The cosine of the vectors of two texts; one ``text_1`` may stand against several ``text_2``."""
-    check_embeds(service, "text_1")
-    first, _ = await pooled(body.text_1, "text_1", service)
-    second, _ = await pooled(body.text_2, "text_2", service)
-    if len(first) not in (1, len(second)):
-        raise refuse("text_1", f"has {len(first)} texts for the {len(second)} of text_2")
-    if len(second) > MAX_ITEMS:
-        raise refuse("text_2", f"has {len(second)} entries; at most {MAX_ITEMS} are served")
-    answers = await whole_answer(request, service.front.submit([*first, *second]))
-    vectors = [vector(answer) for answer in answers]
-    ones, twos = vectors[: len(first)], vectors[len(first) :]
-    data = [
-        {"index": at, "object": "score", "score": cosine(ones[at if len(ones) > 1 else 0], two)}
-        for at, two in enumerate(twos)
-    ]
+    """What a reranker says of two texts, or the cosine of their vectors; one ``text_1`` may stand against several ``text_2``."""
+    check_ranks(service, "text_1")
+    truncate = body.truncate_prompt_tokens
+    if service.card.labels:
+        pairs = await paired(body.text_1, body.text_2, ("text_1", "text_2"), service, truncate)
+        answers = await whole_answer(request, service.front.submit(pairs))
+        scores = pair_scores(answers, service.card)
+    else:
+        first, _ = await pooled(body.text_1, "text_1", service, truncate=truncate)
+        second, _ = await pooled(body.text_2, "text_2", service, truncate=truncate)
+        check_numbers(len(first), len(second), ("text_1", "text_2"))
+        answers = await whole_answer(request, service.front.submit([*first, *second]))
+        vectors = [vector(answer) for answer in answers]
+        ones, twos = vectors[: len(first)], vectors[len(first) :]
+        scores = [cosine(ones[at if len(ones) > 1 else 0], two) for at, two in enumerate(twos)]
+    data = [{"index": at, "object": "score", "score": score} for at, score in enumerate(scores)]
     return {
         "id": f"score-{uuid.uuid4().hex}",
         "object": "list",

@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from sgl_core.serve.core.answer import Answer
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
-from sgl_core.serve.core.prompts import prompt_list
+from sgl_core.serve.core.errors import RequestError, refuse
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import Service
-from sgl_core.serve.core.validate import check_integer, fit_context, sampling_params
+from sgl_core.serve.core.validate import check_integer
+from sgl_core.serve.embedding.vectors import check_embeds, pooled
 
 from .fields import ApiModel
 
-MAX_INPUTS = 2048
-
 
 class EmbeddingRequest(ApiModel):
-    """OpenAI's fields."""
+    """OpenAI's fields; ``truncate_prompt_tokens`` is how other servers let long texts be cut (-1: to the context)."""
 
     input: Any = None
     model: str | None = None
@@ -29,27 +27,20 @@ class EmbeddingRequest(ApiModel):
     dimensions: int | None = None
     user: str | None = None
     rid: str | None = None
+    truncate_prompt_tokens: int | None = None
 
 
 async def translate(body: EmbeddingRequest, service: Service) -> list[TextRequest]:
     """Requests that are pooled instead of sampled. Raises RequestError."""
-    card = service.card
     if body.encoding_format not in (None, "float", "base64"):
         raise refuse("encoding_format", f"must be float or base64, not {body.encoding_format!r}")
-    if not card.embeds:
-        raise unsupported("input", f"model {card.name!r} gives no embeddings; start it with --is-embedding")
-    prompts, _ = prompt_list(body.input, "input", card)
-    if len(prompts) > MAX_INPUTS:
-        raise refuse("input", f"has {len(prompts)} entries; at most {MAX_INPUTS} are served")
+    check_embeds(service, "input")
     if body.dimensions is not None:
         check_integer(body.dimensions, "dimensions", 1)
-    sampling = sampling_params({"max_new_tokens": 0}, card)
+    requests, _ = await pooled(body.input, "input", service, truncate=body.truncate_prompt_tokens)
     rid = body.rid or f"embd-{uuid.uuid4().hex}"
-    requests = []
-    for prompt in prompts:
-        encoded = await service.encoder.prompt(prompt, "input")
-        fit_context(sampling, len(encoded.ids), card, param="input", limit_param="input")
-        requests.append(TextRequest(input_ids=encoded.ids, sampling=sampling, embed=True, rid=rid))
+    for request in requests:
+        request.rid = rid
     return requests
 
 

@@ -46,6 +46,8 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
 
     return CpuWorker(
         plan.model,
+        if not runner.pool.k:
+            return None  # an encoder: it never decodes
         choice.settings,
         registries,
         sampler=choice.sampler,

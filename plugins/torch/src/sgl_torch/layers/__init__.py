@@ -2,6 +2,7 @@
 
 from .activation import gated_activation
 from .attention import Attention
+from .bidirectional import BidirectionalAttention, RowGroups, rows_by_length
 from .embedding import Embedding, LMHead
 from .linear import GateUpLinear, Linear, QKVLinear
 from .norm import RMSNorm
@@ -11,6 +12,7 @@ from .rotary import RotaryEmbedding
 
 __all__ = [
     "Attention",
+    "BidirectionalAttention",
     "Embedding",
     "GateUpLinear",
     "LMHead",
@@ -22,6 +24,8 @@ __all__ = [
     "RMSNorm",
     "RopeParameters",
     "RotaryEmbedding",
+    "RowGroups",
     "gated_activation",
     "rope_parameters",
+    "rows_by_length",
 ]
