@@ -9,7 +9,7 @@ SOURCES := core plugins platforms kernels tests contrib
 MODEL ?=
 ARGS ?=
 
-.PHONY: help venv serve test test-all lint format types bench wheels check-wheels clients docs clean
+.PHONY: help venv serve test test-all lint format types bench wheels check-wheels sanitize clients docs clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -48,6 +48,9 @@ wheels: venv ## build every dist into dist/
 
 check-wheels: wheels ## clean virtual environments: sgl-core alone, then sgl-core with sgl-cpu serving
 	$(BIN)/python tests/wheels/check.py dist
+
+sanitize: venv ## the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	PATH=$(abspath $(BIN)):$$PATH PYTHON=$(abspath $(BIN))/python kernels/tests/sanitize.sh $(ARGS)
 
 clients: venv ## virtual environments of heavy clients, for tests/clients
 	$(BIN)/python tests/clients/install.py

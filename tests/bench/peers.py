@@ -116,7 +116,7 @@ def build_llama(peer: Peer, folder: Path) -> None:
     """llama.cpp's server from the sources inside the llama_cpp_python source distribution, for this machine's processor."""
     sdist = f"llama_cpp_python-{peer.version}"
     if not (folder / sdist).is_dir():
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder)]
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", "-d", str(folder)]
         command([*pip, f"llama-cpp-python=={peer.version}"], folder)
         with tarfile.open(folder / f"{sdist}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
