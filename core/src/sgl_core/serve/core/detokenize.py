@@ -7,9 +7,10 @@ made from token bytes by an incremental UTF-8 decoder. Any other decoder is aske
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .tokenizer import TextTokenizer
 
@@ -30,42 +31,61 @@ class Detokenizer(Protocol):
 
 
 class ByteDetokenizer:
-    """From token bytes. ``pieces`` caches id to bytes over all requests of one tokenizer and one treatment of special tokens."""
+    """From token bytes. ``pieces`` is shared by all requests of one tokenizer and one treatment of special tokens."""
 
-    __slots__ = ("_decoder", "_pieces", "_strip")
+    __slots__ = ("_decoder", "_inside", "_pieces", "_strip")
 
     def __init__(self, pieces: Pieces, strip_space: bool) -> None:
         self._pieces = pieces
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._strip = strip_space
+        self._inside = False
 
     def push(self, token_id: int) -> str:
         piece = self._pieces[token_id]
         if self._strip and piece:
             self._strip = False
-            piece = piece.removeprefix(b" ")
-        return self._decoder.decode(piece)
+            return self._decode(as_bytes(piece).removeprefix(b" "))
+        if self._inside or type(piece) is bytes:
+            return self._decode(as_bytes(piece))
+        return cast("str", piece)
+
+    def _decode(self, piece: bytes) -> str:
+        text = self._decoder.decode(piece)
+        self._inside = bool(self._decoder.getstate()[0])
+        return text
 
     def finish(self) -> str:
         return self._decoder.decode(b"", True)
 
 
-class Pieces(dict[int, bytes]):
-    """Token id to bytes, filled as ids are met. Special tokens are empty, or their text when ``special`` is true."""
+class Pieces(dict[int, "str | bytes"]):
+    """Token id to what it stands for, filled as ids are met: a text, or bytes where characters are cut.
+
+    Special tokens are empty, or their text when ``special`` is true.
+    """
 
     def __init__(self, tokenizer: TextTokenizer, special: bool) -> None:
         super().__init__()
         self._tokenizer = tokenizer
         self._special = special
 
-    def __missing__(self, token_id: int) -> bytes:
+    def __missing__(self, token_id: int) -> str | bytes:
         tokenizer = self._tokenizer
+        piece: str | bytes
         if token_id in tokenizer.special_token_ids:
-            piece = tokenizer.decode([token_id], skip_special=False).encode() if self._special else b""
+            piece = tokenizer.decode([token_id], skip_special=False) if self._special else ""
         else:
             piece = tokenizer.token_bytes(token_id)
+            with contextlib.suppress(UnicodeDecodeError):
+                piece = piece.decode()
         self[token_id] = piece
         return piece
+
+
+def as_bytes(piece: str | bytes) -> bytes:
+    """A piece as its bytes."""
+    return piece.encode() if isinstance(piece, str) else piece
 
 
 class WindowDetokenizer:
@@ -131,7 +151,7 @@ class DetokenizerFactory:
 
     def raw(self, token_id: int) -> bytes:
         """The bytes a token stands for, special tokens with their text: for logprobs."""
-        return self._special[token_id]
+        return as_bytes(self._special[token_id])
 
     def text(self, token_ids: Sequence[int], *, skip_special: bool = True) -> str:
         """The text of a finished sequence of tokens, by the same code as a stream of them."""

@@ -38,7 +38,6 @@ from .prompts import Encoder
 from .request import ModelCard, TextRequest
 from .run import Run
 from .tokenizer import TextTokenizer
-from .validate import check_generates
 
 log = logging.getLogger("sgl.front")
 
@@ -50,7 +49,7 @@ LAZY_INTERVAL = 16
 
 
 class Channel(Protocol):
-    """The way to the worker; sgl_core.engine provides it over zmq and inside one process."""
+    """The way to the worker; sgl_core.engine provides it to another process and inside this one."""
 
     def send(self, message: ToWorker) -> None: ...
 
@@ -181,11 +180,9 @@ class Front:
     def submit(self, requests: Sequence[TextRequest]) -> Run:
         """Send requests to the worker as one run. Choices are numbered over all requests: those of the first come first.
 
-        Raises RequestError: 503 where the server is not ready, 400 for a request id that is in use and for a model that writes no text.
+        Raises RequestError: 503 where the server is not ready, 400 for a request id that is in use.
         """
         self.check_open()
-        if not all(request.embed for request in requests):
-            check_generates(self.card)
         now = time.monotonic()
         serial = f"{next(self._serial):x}"
         rids = list(dict.fromkeys(request.rid for request in requests if request.rid)) or [uuid.uuid4().hex]
@@ -239,7 +236,6 @@ class Front:
             priority=request.priority,
             stream_interval=interval,
             embed=request.embed,
-            second_segment=request.second_segment,
             grammar=request.grammar,
             lora=request.lora,
             group=group,
@@ -334,6 +330,7 @@ class Front:
     def _spread(self, message: Outputs) -> None:
         now = self.last_message
         woken: list[Run] = []
+        came: list[tuple[Choice, int]] = []
         for out in message.items:
             found = self._choices.get(out.rid)
             if found is None:
@@ -350,13 +347,18 @@ class Front:
                 log.exception("request %s could not be served", run.rid)
                 self._fail(run, Failed("internal error while this answer was read"))
                 continue
-            self._tell("outputs", choice, choice.tokens - before, now)
+            came.append((choice, choice.tokens - before))
             if choice.done:
                 self._end(run, choice, events[-1], now)
             if events:
                 woken.append(run)
+        self._tell("outputs", came, now)
         for run in woken:
             run.wake()
+        asyncio.get_running_loop().call_soon(self._delivered, message.sent)  # the takers that were woken run first
+
+    def _delivered(self, sent: float) -> None:
+        self._tell("delivered", time.monotonic() - sent)
 
     def _end(self, run: Run, choice: Choice, event: Event, now: float) -> None:
         del self._choices[choice.rid]

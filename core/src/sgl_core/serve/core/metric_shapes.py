@@ -44,6 +44,8 @@ GAP = tuple(
     ]
 )
 """Seconds."""
+DELIVERY = tuple(round(1e-4 * 1.5**power, 6) for power in range(24))
+"""Seconds: 0.1 ms to 1.1 s."""
 TOKENS = tuple(
     float(entry)
     for entry in [

@@ -16,7 +16,7 @@ from sgl_core.engine.messages import Stats
 
 from .choice import Choice
 from .events import Event, Failed, Finished
-from .metric_shapes import FIRST_TOKEN, GAP, TOKENS, WHOLE, Gaps
+from .metric_shapes import DELIVERY, FIRST_TOKEN, GAP, TOKENS, WHOLE, Gaps
 from .observer import Observer
 from .run import Run
 from .worker_metrics import WorkerMetrics
@@ -81,6 +81,9 @@ class Metrics(Observer):
         ]
         self._gaps = Gaps("sglang:inter_token_latency_seconds", "Time between tokens.", labels, gaps or GAP)
         self.registry.register(self._gaps)
+        about = "Time from a step's outputs leaving the worker until the last of their streams was written."
+        self._delivery = Gaps("sgl:delivery_seconds", about, labels, DELIVERY)
+        self.registry.register(self._delivery)
 
     def _counter(self, name: str, text: str, *more: str) -> Counter:
         return Counter(f"sglang:{name}", text, [*self._labels, *more], registry=self.registry)
@@ -122,13 +125,17 @@ class Metrics(Observer):
                 if request.grammar is not None:
                     self._constrained.labels(**self._labels).inc()
 
-    def outputs(self, choice: Choice, new_tokens: int, now: float) -> None:
-        if not new_tokens or not choice.request.measured:
-            return
-        if choice.tokens == new_tokens:
-            self._ttft[choice.request.stream].observe(now - choice.arrived)
-        else:
-            self._gaps.observe((now - choice.before) / new_tokens, new_tokens)
+    def outputs(self, came: Sequence[tuple[Choice, int]], now: float) -> None:
+        for choice, new_tokens in came:
+            if not new_tokens or not choice.request.measured:
+                continue
+            if choice.tokens == new_tokens:
+                self._ttft[choice.request.stream].observe(now - choice.arrived)
+            else:
+                self._gaps.observe((now - choice.before) / new_tokens, new_tokens)
+
+    def delivered(self, seconds: float) -> None:
+        self._delivery.observe(seconds, 1)
 
     def finished(self, choice: Choice, event: Event | None, now: float) -> None:
         request = choice.request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sgl_core.engine.messages import Stats
@@ -23,8 +24,12 @@ class Observer:
     def started(self, run: Run) -> None:
         """A run was accepted; nothing was sent to the worker yet."""
 
-    def outputs(self, choice: Choice, new_tokens: int, now: float) -> None:
-        """Tokens came. Called for every message of the worker: keep it cheap."""
+    def outputs(self, came: Sequence[tuple[Choice, int]], now: float) -> None:
+        """Choices, with the count of tokens that came for each. Called once for every message of the worker, after
+        the ends in it were told."""
+
+    def delivered(self, seconds: float) -> None:
+        """From a message's way out of the worker until its last stream was written."""
 
     def finished(self, choice: Choice, event: Event | None, now: float) -> None:
         """``event`` is the Finished or Failed, or None for a choice whose client left."""

@@ -10,7 +10,7 @@ from .events import Event, Failed
 
 
 class Run:
-    """An async context manager; leaving it early aborts what still runs. Take events with :meth:`batches`.
+    """An async context manager; leaving it early aborts what still runs. Take events with :meth:`next` or :meth:`batches`.
 
     ``rids`` are the clients' ids, or one of ours. One task takes events; the front's reader puts them.
     """
@@ -50,18 +50,20 @@ class Run:
             self._pending.append(failed)
             self.wake()
 
+    async def next(self) -> list[Event] | None:
+        """All events that came since the last batch, at least one; None once every choice finished or the run failed."""
+        while not self._pending:
+            if self.open == 0:
+                return None
+            self._taker = asyncio.get_running_loop().create_future()
+            await self._taker
+        batch, self._pending = self._pending, []
+        return batch
+
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """All events that came since the last batch, until every choice finished or the run failed."""
-        while True:
-            if self._pending:
-                batch, self._pending = self._pending, []
-                yield batch
-            elif self.open == 0:
-                return
-            else:
-                self._taker = asyncio.get_running_loop().create_future()
-                await self._taker
-                self._taker = None
+        """The batches of :meth:`next` to the end."""
+        while (batch := await self.next()) is not None:
+            yield batch
 
     def abort(self) -> None:
         """Tell the worker to end what still runs; no further events come."""

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -29,6 +28,7 @@ from sgl_core.serve.reference import routes as reference
 from sgl_core.serve.responses import routes as responses
 from sgl_core.serve.responses.store import ResponseStore
 
+from .application import Application
 from .auth import Keys
 from .cors import Cors
 from .counting import Counting, Counts
@@ -43,13 +43,13 @@ async def _root(request: Request) -> Response:
     return json_response({"name": "sgl", "version": __version__, "model": service.card.name})
 
 
-def make_app(service: Service, settings: HttpSettings | None = None, *, inner: bool = False) -> Starlette:
+def make_app(service: Service, settings: HttpSettings | None = None, *, inner: bool = False) -> Application:
     """The application; ``service.front`` is started and ended by the caller.
 
     An ``inner`` one is one model of several: what surrounds requests (ids, keys, counts) is done before it is reached.
     """
     settings = settings or HttpSettings()
-    app = Starlette(
+    app = Application(
         routes=all_routes(),
         middleware=[] if inner else surroundings(settings, _counts(service)),
         exception_handlers={HTTPException: http_exception},
@@ -111,7 +111,7 @@ def _counts(service: Service) -> Counts | None:
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+async def _lifespan(app: Application) -> AsyncIterator[None]:
     """Unfinished batches of a former run go on; what runs in the background ends with the server."""
     runner: BatchRunner | None = app.state.batches
     if runner is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from sgl_core.serve.core.errors import RequestError
 from sgl_core.serve.core.events import Event, Failed
 from sgl_core.serve.core.run import Run
 
+from .application import BARE_SEND
 from .errors import ClientGone, error_body, error_response, route_path
 
 log = logging.getLogger("sgl.http")
@@ -60,8 +61,7 @@ class EventStream(Response):
             self._run.wake()  # lets a wait for the first batch end where this task was cancelled in it
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, watcher: asyncio.Task[None]) -> None:
-        batches = self._run.batches()
-        first = asyncio.ensure_future(anext(batches, None))
+        first = asyncio.ensure_future(self._run.next())
         await asyncio.wait((first,), timeout=self._grace)
         if first.done():
             batch = first.result()
@@ -69,35 +69,30 @@ class EventStream(Response):
                 await error_response(failure(batch[0]), route_path(scope))(scope, receive, send)
                 return
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for body in self._bodies(first, batches):
-            if watcher.done():
+        send = scope.get(BARE_SEND, send)
+        body, more = self._form(await first)
+        while not watcher.done():
+            if body or not more:
+                await send({"type": "http.response.body", "body": body, "more_body": more})
+            if not more:
                 return
-            if body:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-        if not watcher.done():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            body, more = self._form(await self._run.next())
 
-    async def _bodies(
-        self, first: asyncio.Future[list[Event] | None], batches: AsyncIterator[list[Event]]
-    ) -> AsyncIterator[bytes]:
-        batch = await first
-        while batch is not None:
-            failed = batch[-1] if isinstance(batch[-1], Failed) else None
-            try:
-                body = self._writer.write(batch[:-1] if failed else batch)
-            except Exception:
-                log.exception("request %s could not be written", self._run.rid)
-                yield self._writer.error(RequestError("internal error while the answer was written", status=500))
-                return
-            if failed is not None:
-                yield body + self._writer.error(failure(failed))
-                return
-            if not self._run.open and not self._run.pending:
-                yield body + self._writer.end()
-                return
-            yield body
-            batch = await anext(batches, None)
-        yield self._writer.end()
+    def _form(self, batch: list[Event] | None) -> tuple[bytes, bool]:
+        """A batch as it goes out, and whether more follows; None is the end of the run."""
+        if batch is None:
+            return self._writer.end(), False
+        failed = batch[-1] if isinstance(batch[-1], Failed) else None
+        try:
+            body = self._writer.write(batch[:-1] if failed else batch)
+        except Exception:
+            log.exception("request %s could not be written", self._run.rid)
+            return self._writer.error(RequestError("internal error while the answer was written", status=500)), False
+        if failed is not None:
+            return body + self._writer.error(failure(failed)), False
+        if not self._run.open and not self._run.pending:
+            return body + self._writer.end(), False
+        return body, True
 
 
 class LineStream(EventStream):

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Scope
 
@@ -22,6 +21,7 @@ from sgl_core.serve.build import build_service, http_settings, make_metrics
 from sgl_core.serve.core.observer import Observer
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.http.app import all_routes, make_app, surroundings
+from sgl_core.serve.http.application import Application
 from sgl_core.serve.http.counting import Counts
 from sgl_core.serve.http.errors import http_exception
 from sgl_core.serve.http.settings import HttpSettings
@@ -114,12 +114,12 @@ class ModelsHost:
         self._responses.close()
 
 
-def outer_app(pool: ModelPool, settings: HttpSettings) -> Starlette:
+def outer_app(pool: ModelPool, settings: HttpSettings) -> Application:
     """The routes of all models together; everything else goes to the model it names."""
     registry = CollectorRegistry()
     extra = pool.default.metrics.extra_labels
     counts = Counts(registry, extra, _refused(pool))
-    app = Starlette(
+    app = Application(
         routes=[*routes(), *reference.routes()],
         middleware=surroundings(settings, counts, [*routes(), *all_routes()]),
         exception_handlers={HTTPException: http_exception},
