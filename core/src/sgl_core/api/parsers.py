@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -84,6 +85,12 @@ class CallSyntax:
     parameter_begin: str = ""
     parameter_end: str = ""
 
+    @property
+    def marker(self) -> str:
+        """What tells that a call begins among text: the section's opening, or a bracketed marker at the front of a call; empty if neither."""
+        bracketed = re.match(r"<[^>]+>|\[[^\]]+\]", self.section_begin or self.begin)
+        return (self.section_begin or bracketed.group()) if bracketed else ""
+
 
 class ToolParserFactory(Protocol):
     """Target of a ``tool_parsers`` entry. ``call_syntax`` serves tool_choice required/named by grammar (None: not supported)."""
@@ -97,6 +104,7 @@ class ReasoningParserFactory(Protocol):
     """Target of a ``reasoning_parsers`` entry.
 
     ``reasoning_begin`` and ``reasoning_end`` are the markers around thinking as text; an empty begin means that the model cannot open it itself.
+    A factory may have ``excluded``, the texts that must not come while the model thinks; ``--enable-strict-thinking`` needs it.
     """
 
     reasoning_begin: str

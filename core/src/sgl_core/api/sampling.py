@@ -54,7 +54,8 @@ class LogprobOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class GrammarRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A constraint on the output: ``kind`` is json_object, json_schema, regex, ebnf, choice, structural_tag or tool_calls.
+    """A constraint on the output: ``kind`` is json_object, json_schema, regex, ebnf, choice, structural_tag or tool_calls; ``thinking``
+    holds nothing but what must not come while the model reasons.
 
     ``text`` is the schema, pattern or grammar as text (JSON text keeps the client's key order). ``after_reasoning`` delays the constraint
     until the reasoning end marker has been generated; ``may_reason`` lets the model choose: its first token either opens reasoning, which

@@ -54,6 +54,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "docs_page",
         "tool_call_parser",
         "reasoning_parser",
+        "enable_strict_thinking",
     ),
     "several models": ("models", "models_file", "models_memory"),
     "tokenizer": ("tokenizer_path",),

@@ -214,7 +214,7 @@ class Batcher:
             request = self._state.slots.requests[int(batch.slots[row])]
             assert request is not None
             assert request.constraint is not None
-            request.constraint.fill(batch.masks, number)
+            request.constraint.fill(batch.masks, number, request.output_ids)
 
     def _make_room(self, keep: Request | None) -> None:
         """Retract one request; where there is only one left it has the whole pool, and ends."""

@@ -118,6 +118,9 @@ class Collector:
                     over = slots.out_known[slot] >= slots.out_limit[slot]
                     slots.unsent[slot] = unsent
                 complete = request.constraint.finished()
+                if request.constraint.spent:
+                    request.constraint = None
+                    slots.constrained[slot], slots.custom[slot] = False, request.message.logprobs.output
             else:
                 failure = f"the output constraint failed at token {token}"
         if failure:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from sgl_core.api.grammar import Matcher
 
+from .thinking import Excluded, Unbound
+
 log = logging.getLogger(__name__)
 
 
@@ -46,7 +48,8 @@ class Constraint:
     answer false from then on; it never stops the step.
 
     ``opening`` is what is left of the marker by which the model may open a reasoning block as its first output: at its first token
-    the model chooses between marker and constraint, after that the marker is completed.
+    the model chooses between marker and constraint, after that the marker is completed (by an :class:`Unbound` matcher's model only if
+    it wants to). ``excluded`` must not come while the model reasons.
     """
 
     matcher: Matcher
@@ -54,9 +57,15 @@ class Constraint:
     active: bool = True
     broken: bool = False
     opening: tuple[int, ...] = ()
+    excluded: Excluded | None = None
 
-    def fill(self, masks: NDArray[np.int32], row: int) -> None:
-        """Write this step's allowed tokens; all of them while the model still reasons."""
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is held any more."""
+        return self.active and not self.opening and isinstance(self.matcher, Unbound)
+
+    def fill(self, masks: NDArray[np.int32], row: int, output_ids: Sequence[int] = ()) -> None:
+        """Write the tokens allowed behind ``output_ids``; all that are not excluded while the model still reasons."""
         masks[row] = -1
         if self.active:
             try:
@@ -65,7 +74,11 @@ class Constraint:
                 log.exception("a matcher could not fill its mask")
                 self.broken = True
         elif self.opening:
+            if isinstance(self.matcher, Unbound):
+                return
             masks[row] = 0
+        elif self.excluded is not None:
+            self.excluded.strike(masks, row, output_ids)
         if self.opening:
             word, bit = divmod(self.opening[0], 32)
             masks.view(np.uint32)[row, word] |= np.uint32(1 << bit)
@@ -77,9 +90,9 @@ class Constraint:
                 self.active = False
                 self.opening = self.opening[1:]
                 return True
-            if not self.active:
+            if not self.active and not isinstance(self.matcher, Unbound):
                 return False
-            self.opening = ()
+            self.opening, self.active = (), True
         if self.active:
             try:
                 return not self.broken and self.matcher.accept(token)

@@ -14,6 +14,7 @@ from sgl_core.api.sampling import GrammarRequest
 
 from .grammar_state import Constraint, ReasoningEnd
 from .request import Request
+from .thinking import Excluded, Unbound
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +23,12 @@ _Key = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class GrammarTools:
-    """What constraints need: the backend, and where reasoning ends (None: this model has no reasoning block)."""
+    """What constraints need: the backend (None: there is none), where reasoning ends (None: this model has no reasoning block), and what
+    must not come before that."""
 
-    backend: GrammarBackend
+    backend: GrammarBackend | None
     reasoning_end: ReasoningEnd | None = None
+    excluded: Excluded | None = None
 
 
 class Grammars:
@@ -107,11 +110,13 @@ class Grammars:
             log.exception("compiling a %s constraint failed", grammar.kind)
             return f"the {grammar.kind} constraint could not be compiled"
         assert self._tools is not None
-        end = self._tools.result().reasoning_end if grammar.after_reasoning or grammar.may_reason else None
+        tools = self._tools.result()
+        end = tools.reasoning_end if grammar.after_reasoning or grammar.may_reason else None
+        excluded = tools.excluded if end is not None else None
         if end is not None and grammar.may_reason:
-            request.constraint = Constraint(matcher, end, opening=end.begin)
+            request.constraint = Constraint(matcher, end, opening=end.begin, excluded=excluded)
         else:
-            request.constraint = Constraint(matcher, end, active=end is None)
+            request.constraint = Constraint(matcher, end, active=end is None, excluded=excluded)
         return ""
 
     def _trim(self) -> None:
@@ -129,4 +134,9 @@ def no_backend(vocabulary: Vocabulary) -> GrammarBackend:
 
 
 def _compile(tools: Future[GrammarTools], grammar: GrammarRequest) -> CompiledGrammar:
-    return tools.result().backend.compile(grammar)
+    made = tools.result()
+    if grammar.kind == "thinking":
+        return Unbound()
+    if made.backend is None:
+        raise GrammarError("this server was started with --grammar-backend none")
+    return made.backend.compile(grammar)

@@ -14,8 +14,10 @@ from .grammars import GrammarTools
 from .limits import EngineLimits
 from .loop import EngineLoop, Inbox
 from .messages import FromWorker
+from .thinking import Excluded
 
 if TYPE_CHECKING:
+    from sgl_core.checkpoint import Tokenizer
     from sgl_core.plan import Plan
     from sgl_core.registry import Registries
 
@@ -44,10 +46,11 @@ def make_loop(
 
 def _grammar_tools(plan: Plan, registries: Registries) -> Callable[[], GrammarTools] | None:
     """How to make what constraints need, or None where the plan has no grammar backend. The tokenizer is read only then."""
-    chosen = plan.selection.get("grammars")
-    if chosen is None or chosen["name"] == "none":
+    chosen, parser = plan.selection.get("grammars"), plan.selection.get("reasoning_parsers")
+    name = "none" if chosen is None else chosen["name"]
+    strict = parser is not None and bool(plan.config.get("enable_strict_thinking"))
+    if name == "none" and not strict:
         return None
-    name, parser = chosen["name"], plan.selection.get("reasoning_parsers")
 
     def make() -> GrammarTools:
         from sgl_core.checkpoint import load_tokenizer, other_tokenizer
@@ -55,13 +58,24 @@ def _grammar_tools(plan: Plan, registries: Registries) -> Callable[[], GrammarTo
 
         files = locate(plan.config.get("model_path"), registries, revision=plan.config.get("revision"))
         tokenizer = load_tokenizer(files, path=other_tokenizer(plan.config))
-        backend = registries.grammars.load(name)(tokenizer)
+        backend = None if name == "none" else registries.grammars.load(name)(tokenizer)
         if parser is None:
             return GrammarTools(backend)
         family = registries.reasoning_parsers.load(parser["name"])
         begin, end = (
             tuple(tokenizer.encode(m, add_special=False)) for m in (family.reasoning_begin, family.reasoning_end)
         )
-        return GrammarTools(backend, ReasoningEnd(end, family.reasoning_end.encode(), tokenizer.token_bytes, begin))
+        reasoning_end = ReasoningEnd(end, family.reasoning_end.encode(), tokenizer.token_bytes, begin)
+        return GrammarTools(backend, reasoning_end, excluded(family, tokenizer) if strict else None)
+
+    def excluded(family: Any, tokenizer: Tokenizer) -> Excluded:
+        texts = set(family.excluded)
+        calls = plan.selection.get("tool_parsers")
+        syntax = registries.tool_parsers.load(calls["name"]).call_syntax if calls is not None else None
+        if syntax is not None and syntax.marker:
+            texts.add(syntax.marker)
+        ids = (tokenizer.id_of(text) for text in texts)
+        never = {*tokenizer.eos_token_ids, *(i for i in ids if i is not None)}
+        return Excluded([text.encode() for text in texts], never, tokenizer.token_bytes, tokenizer.size)
 
     return make

@@ -74,6 +74,9 @@ def build_service(
         slot: prepared.registries[slot].load(chosen["name"]) if chosen is not None else None
         for slot, chosen in parsers.items()
     }
+    strict = bool(config.get("enable_strict_thinking"))
+    if strict:
+        check_strict_thinking(loaded["reasoning_parsers"], parsers["reasoning_parsers"])
     flags = [prepared.registries[slot].spec(chosen["name"]).flags for slot, chosen in parsers.items() if chosen]
     return Service(
         front=front,
@@ -81,11 +84,24 @@ def build_service(
         reasoning_parser=loaded["reasoning_parsers"],
         tool_parser=loaded["tool_parsers"],
         parser_flags=frozenset().union(*flags),
+        strict_thinking=strict,
         metrics=metrics,
         incremental=bool(config.get("incremental_streaming_output")),
         info=info,
         request_log=request_log,
         find_parser=lambda slot, name: prepared.registries[slot].load(name),
+    )
+
+
+def check_strict_thinking(family: Any, chosen: Mapping[str, Any] | None) -> None:
+    """Raises ConfigError where nothing tells what must not come while the model thinks."""
+    if getattr(family, "excluded", ()):
+        return
+    why = "needs a reasoning parser" if chosen is None else f"cannot be served with reasoning parser {chosen['name']}"
+    raise ConfigError(
+        f"--enable-strict-thinking {why}: nothing tells which tokens must not come while the model thinks",
+        fields=("enable_strict_thinking", "reasoning_parser"),
+        fix="start with --reasoning-parser FAMILY of a family that marks thinking by tags, or without the flag",
     )
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from sgl_core.api.grammar import GrammarError
+from sgl_core.api.parsers import CallSyntax
 
 from .schema.read import read_schema
 from .schema.walk import resolve
-
-_BRACKETED = re.compile(r"<[^>]+>|\[[^\]]+\]")
 
 
 def literal(text: str, special: Mapping[str, int] | None = None) -> str:
@@ -54,10 +52,10 @@ def tool_calls(text: str, special: Mapping[str, int]) -> str:
 
 def _marker(syntax: Mapping[str, str]) -> str:
     """What begins the first call: the section's opening, or the bracketed marker at the front of a call."""
-    found = _BRACKETED.match(syntax["section_begin"] or syntax["begin"])
-    if not found:
+    marker = CallSyntax(**syntax).marker
+    if not marker:
         raise GrammarError("this model family's calls begin with no marker, so strict tools cannot be held among text")
-    return syntax["section_begin"] or found.group()
+    return marker
 
 
 def _among_text(syntax: Mapping[str, str], marker: str, parallel: bool, special: Mapping[str, int]) -> list[str]:

@@ -36,6 +36,8 @@ class Service:
     reasoning_parser: ReasoningParserFactory | None = None
     tool_parser: ToolParserFactory | None = None
     parser_flags: frozenset[str] = frozenset()
+    strict_thinking: bool = False
+    """Whether what must not come while the model thinks is forbidden."""
     metrics: Metrics | None = None
     incremental: bool = False
     """Whether native streams carry only what is new (else all the text so far)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -71,7 +71,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
         values["skip_special_tokens"] = False
     sampling = sampling_params(values, card, names={**NAMES, "max_new_tokens": limit}, fewest=1)
     prompt, thinking = await render(body, service, tools if choice.mode != "none" else [])
-    context = ParseContext(prompt_tail=(prompt.text or "")[-TAIL:], thinking=thinking, constrained=True)
+    context = ParseContext(prompt_tail=(prompt.text or "")[-TAIL:], thinking=thinking)
     grammar = _constraint(body, service, choice, context)
     room = fit_context(sampling, len(prompt.ids), card, param="messages", limit_param=limit)
     request = TextRequest(
@@ -88,7 +88,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
             separate_reasoning=body.separate_reasoning is not False,
             prompt=prompt.text or "",
             thinking=thinking,
-            constrained=grammar is not None,
+            constrained=grammar is not None and grammar.kind != "thinking",
         ),
         rid=body.rid or f"chatcmpl-{uuid.uuid4().hex}",
         priority=body.priority or 0,
@@ -133,10 +133,13 @@ def _constraint(
     if asked is not None and calls is not None and choice.mode == "required":
         raise refuse("tool_choice", "a call that must come cannot be combined with another constraint on the output")
     grammar = asked or calls
-    if grammar is None or service.reasoning_parser is None:
+    if service.reasoning_parser is None or not (grammar or service.strict_thinking):
         return grammar
-    thinks = service.reasoning_parser.thinks(context)
+    thinks = service.reasoning_parser.thinks(replace(context, constrained=grammar is not None))
     may = thinks is None and bool(service.reasoning_parser.reasoning_begin)
+    if grammar is None and not (thinks or may):
+        return None
+    grammar = grammar or GrammarRequest(kind="thinking")
     return msgspec.structs.replace(grammar, after_reasoning=thinks is True, may_reason=may)
 
 

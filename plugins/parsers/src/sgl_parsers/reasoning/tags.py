@@ -31,9 +31,12 @@ class TaggedReasoning:
     tags: Tags
     reasoning_begin = ""
     reasoning_end = ""
+    excluded: tuple[str, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        cls.reasoning_begin, cls.reasoning_end = cls.tags.begin, cls.tags.end
+        tags = cls.tags
+        cls.reasoning_begin, cls.reasoning_end = tags.begin, tags.end
+        cls.excluded = (tags.begin, *tags.implied_ends, *tags.plain)
 
     @classmethod
     def thinks(cls, context: ParseContext) -> bool | None:
