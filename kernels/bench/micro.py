@@ -34,13 +34,13 @@ def cpu_seconds(run: Callable[[], None], least: float = 0.15) -> float:
     return best
 
 
-def product(packed: linear.Packed, tokens: int) -> float:
+def product(packed: linear.Packed, tokens: int, bf16_from: int | None = None) -> float:
     """CPU seconds of one product."""
     x, out = (
         np.random.default_rng(0).standard_normal((tokens, packed.n_in), dtype=np.float32),
         np.empty((tokens, packed.n_out), np.float32),
     )
-    return cpu_seconds(lambda: packed.run(x, out, rows=tokens))
+    return cpu_seconds(lambda: packed.run(x, out, rows=tokens, bf16_from=bf16_from))
 
 
 def products() -> None:
@@ -66,9 +66,17 @@ def products() -> None:
                     line += f"  T=1 {packed.nbytes / seconds / 1e9:5.1f} GB/s |"
                 line += f" {tokens}: {2e-9 * tokens * n_out * n_in / seconds:5.1f}"
             print(line + " GFLOP/s")
+            if not sgl_ops.bf16_tiles():
+                continue
+            line = f"{'':<19} bf16           |"
+            for tokens in (1, 16, 32, 96, 512):
+                line += f" {tokens}: {2e-9 * tokens * n_out * n_in / product(packed, tokens, 0):5.1f}"
+            print(line + " GFLOP/s")
 
 
-def attend(kv_dtype: str, size: int, heads: int, kv_heads: int, dim: int, queries: int, context: int) -> None:
+def attend(
+    kv_dtype: str, size: int, heads: int, kv_heads: int, dim: int, queries: int, context: int, bf16_from: int | None
+) -> None:
     rng = np.random.default_rng(0)
     slots = context + queries
     cache = [np.full(slots * kv_heads * dim * size, 0x3D, np.uint8) for _ in range(2)]  # about 0.05 in every float type
@@ -81,12 +89,13 @@ def attend(kv_dtype: str, size: int, heads: int, kv_heads: int, dim: int, querie
         attention.paged_attention(
             q, out, cache[0], cache[1], table, lens, contexts, tokens=queries, requests=1, heads=heads, kv_heads=kv_heads,
             head_dim=dim, page_size=16, pages_stride=len(table), scale=0.1, kv_dtype=kv_dtype, k_scale=scale, v_scale=scale,
+            bf16_from=bf16_from,
         )  # fmt: skip
 
     seconds = cpu_seconds(run)
     pairs = queries * (context + (queries + 1) / 2)
     print(
-        f"attention {kv_dtype:<9} heads {heads}/{kv_heads} dim {dim} q {queries} ctx {context}: "
+        f"attention {kv_dtype:<9} {'f32 ' if bf16_from is None else 'bf16'} heads {heads}/{kv_heads} dim {dim} q {queries} ctx {context}: "
         f"{4e-9 * pairs * heads * dim / seconds:5.1f} GFLOP/s, {seconds * 1e9 / (pairs * kv_heads):6.1f} ns per key and kv head"
     )
 
@@ -95,7 +104,8 @@ def keys() -> None:
     for kv_dtype, size in (("float32", 4), ("bfloat16", 2), ("int8", 1)):
         for heads, kv_heads, dim in ((9, 3, 64), (32, 8, 128)):
             for queries, context in ((1, 1024), (256, 256)):
-                attend(kv_dtype, size, heads, kv_heads, dim, queries, context)
+                for bf16_from in (None, 0) if sgl_ops.bf16_tiles() else (None,):
+                    attend(kv_dtype, size, heads, kv_heads, dim, queries, context, bf16_from)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import gguf
 import numpy as np
@@ -12,14 +13,17 @@ import sgl_ops
 from sgl_ops import attention, fused, linear, sampling
 
 PAGE = 16
+Pack: TypeAlias = Callable[[Any], linear.Packed]
 
 
 class Layer:
     """One block's packed weights and its caches."""
 
-    def __init__(self, tensors: dict[str, Any], index: int, slots: int, kv_heads: int, dim: int, kv_dtype: str) -> None:
+    def __init__(
+        self, tensors: dict[str, Any], index: int, slots: int, kv_heads: int, dim: int, kv_dtype: str, pack: Pack
+    ) -> None:
         def weight(name: str) -> linear.Packed:
-            return packed(tensors[f"blk.{index}.{name}.weight"])
+            return pack(tensors[f"blk.{index}.{name}.weight"])
 
         self.qkv = [weight("attn_q"), weight("attn_k"), weight("attn_v")]
         self.o = weight("attn_output")
@@ -55,7 +59,9 @@ class Model:
         slots: int = 8192,
         kv_dtype: str = "bfloat16",
         exact: bool = False,
+        pack: Pack | None = None,
     ) -> None:
+        """``pack`` packs the layers' matrices from the file's tensors; None: as they lie there."""
         reader = gguf.GGUFReader(str(path))
         tensors = {t.name: t for t in reader.tensors}
 
@@ -71,7 +77,9 @@ class Model:
         self.heads, self.kv_heads = int(field("attention.head_count")), int(field("attention.head_count_kv"))
         self.eps, self.dim = float(field("attention.layer_norm_rms_epsilon")), self.hidden // self.heads
         self.kv_dtype, self.exact, self.max_pos = kv_dtype, exact, int(field("context_length"))
-        self.layers = [Layer(tensors, i, slots, self.kv_heads, self.dim, kv_dtype) for i in range(self.layers_n)]
+        self.layers = [
+            Layer(tensors, i, slots, self.kv_heads, self.dim, kv_dtype, pack or packed) for i in range(self.layers_n)
+        ]
         self.embedding = packed(tensors["token_embd.weight"])
         self.lm_head = packed(tensors["output.weight"]) if "output.weight" in tensors else self.embedding
         self.norm = floats(tensors["output_norm.weight"])
@@ -109,15 +117,26 @@ class Model:
         total = sum(2.0 * p.n_in * p.n_out for p in every) + self.layers_n * 4.0 * self.heads * self.dim * context
         return total + (2.0 * self.lm_head.n_in * self.lm_head.n_out if head else 0)
 
-    def step(self, tokens: int, requests: int) -> None:
-        """Issue one step's ops (run at once, or recorded inside ``Tape.record``)."""
+    def step(self, tokens: int, requests: int, *, bf16: bool = False) -> None:
+        """Issue one step's ops (run at once, or recorded inside ``Tape.record``).
+
+        ``bf16``: the layers' products and attention in bf16 tiles, as for prompts; the head is as for every row."""
+        self.layers_step(tokens, requests, bf16=bf16)
+        fused.gather_rows(self.x, self.sample_rows, self.last, count=requests, dim=self.hidden)
+        fused.rms_norm(self.last, self.norm, self.last, rows=requests, dim=self.hidden, eps=self.eps)
+        self.lm_head.run(self.last, self.logits, rows=requests, exact=self.exact)
+        sampling.argmax(self.logits, self.next_ids, rows=requests, vocab=self.vocab)
+
+    def layers_step(self, tokens: int, requests: int, *, bf16: bool) -> None:
+        """The step without its head: hidden states in ``x``."""
+        how: dict[str, Any] = {"exact": self.exact, "bf16_from": 0 if bf16 else None}
         q_width, kv_width, stride = self.heads * self.dim, self.kv_heads * self.dim, self.qkv.shape[1]
         q, k, v = self.qkv, self.qkv[:, q_width:], self.qkv[:, q_width + kv_width :]
         up = self.gate_up[:, self.ffn :]
         self.embedding.embed(self.ids[:tokens], self.x)
         for layer in self.layers:
             fused.rms_norm(self.x, layer.attn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
-            linear.run_many(layer.qkv, self.h, [q, k, v], rows=tokens, ldo=[stride] * 3, exact=self.exact)
+            linear.run_many(layer.qkv, self.h, [q, k, v], rows=tokens, ldo=[stride] * 3, **how)
             fused.rope_kv(
                 q, k, v, tokens=tokens, heads=self.heads, kv_heads=self.kv_heads, head_dim=self.dim, ldq=stride, ldk=stride, ldv=stride,
                 positions=self.positions, cos_sin=self.cos_sin, max_position=self.max_pos, interleaved=True, slots=self.slots,
@@ -127,18 +146,23 @@ class Model:
                 q, self.attn, layer.k, layer.v, self.table, self.query_lens, self.context_lens, tokens=tokens, requests=requests,
                 heads=self.heads, kv_heads=self.kv_heads, head_dim=self.dim, page_size=PAGE, pages_stride=self.table.shape[1],
                 scale=self.dim**-0.5, kv_dtype=self.kv_dtype, k_scale=layer.k_scale, v_scale=layer.v_scale, ldq=stride,
+                bf16_from=0 if bf16 else None,
             )  # fmt: skip
-            layer.o.run(self.attn, self.x, rows=tokens, accumulate=True, exact=self.exact)
+            layer.o.run(self.attn, self.x, rows=tokens, accumulate=True, **how)
             fused.rms_norm(self.x, layer.ffn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
-            linear.run_many(
-                layer.gate_up, self.h, [self.gate_up, up], rows=tokens, ldo=[2 * self.ffn] * 2, exact=self.exact
-            )
+            linear.run_many(layer.gate_up, self.h, [self.gate_up, up], rows=tokens, ldo=[2 * self.ffn] * 2, **how)
             fused.act_mul(self.gate_up, up, self.act, rows=tokens, dim=self.ffn, ldg=2 * self.ffn, ldu=2 * self.ffn)
-            layer.down.run(self.act, self.x, rows=tokens, accumulate=True, exact=self.exact)
-        fused.gather_rows(self.x, self.sample_rows, self.last, count=requests, dim=self.hidden)
-        fused.rms_norm(self.last, self.norm, self.last, rows=requests, dim=self.hidden, eps=self.eps)
-        self.lm_head.run(self.last, self.logits, rows=requests, exact=self.exact)
-        sampling.argmax(self.logits, self.next_ids, rows=requests, vocab=self.vocab)
+            layer.down.run(self.act, self.x, rows=tokens, accumulate=True, **how)
+
+    def all_logits(self, ids: list[int], *, bf16: bool = False) -> np.ndarray:
+        """Logits [len(ids), vocab] after every token of one sequence."""
+        count = len(ids)
+        self.place(0, np.arange(-(-count // PAGE)))
+        self.layers_step(self.fill([(0, ids)]), 1, bf16=bf16)
+        fused.rms_norm(self.x, self.norm, self.h, rows=count, dim=self.hidden, eps=self.eps)
+        out = np.empty((count, self.vocab), np.float32)
+        self.lm_head.run(self.h, out, rows=count, exact=self.exact)
+        return out
 
     def place(self, request: int, pages: np.ndarray) -> None:
         """Give a request its pages."""

@@ -96,13 +96,13 @@ def main() -> None:
             for op, (count, spent) in sorted(tape.profile(10).items(), key=lambda kv: -kv[1][1]):
                 print(f"    {op:<18} x{count:<4} {spent * 1e3:8.3f} ms")
 
-    def prefill(count: int, repeats: int) -> None:
+    def prefill(count: int, repeats: int, bf16: bool) -> None:
         model.place(0, np.arange(-(-count // PAGE)))
         model.fill([(0, rng.integers(0, model.vocab, count).tolist())])
-        seconds = timed(lambda: model.step(count, 1), repeats)
+        seconds = timed(lambda: model.step(count, 1, bf16=bf16), repeats)
         work = count * model.flops(count / 2, False) / 1e9
         report(
-            f"prefill {count}",
+            f"prefill {count}, {'bf16' if bf16 else '8 bit'}",
             count,
             seconds,
             f"{work / seconds[0]:5.0f} GFLOP/s = {work / seconds[0] / flops:4.0%} of FMA",
@@ -110,7 +110,7 @@ def main() -> None:
         if args.profile:
             tape = sgl_ops.Tape()
             with tape.record():
-                model.step(count, 1)
+                model.step(count, 1, bf16=bf16)
             for op, (n, spent) in sorted(tape.profile(2).items(), key=lambda kv: -kv[1][1]):
                 print(f"    {op:<18} x{n:<4} {spent * 1e3:8.3f} ms")
 
@@ -120,8 +120,9 @@ def main() -> None:
     decode(64, 128, 6)
     decode(8, 1500, 6)
     decode(8, 1500, 6, shared=1472)
-    prefill(args.prefill, 5)
-    prefill(34, 15)
+    for bf16 in (False, True) if sgl_ops.bf16_tiles() else (False,):
+        prefill(args.prefill, 5, bf16)
+        prefill(34, 15, bf16)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ struct AttentionArgs {
   int64_t T, R, heads, kv_heads, dim, dim_v, page_size, window;
   int32_t kv_type, causal;
   float scale, softcap;
+  int64_t bf16_from;  // requests from here on are computed in bf16 tiles where the instruction set has them
 };
 
 namespace {
@@ -35,8 +36,11 @@ struct Item {
   int64_t shared_segments;
 };
 
-// Query rows of a block: 96 rows of 64 floats, their sums and the key block stay in L1 + L2.
-constexpr int64_t kRows = 96;
+// Query rows of a block: 96 rows of 64 floats, their sums and the key block stay in L1 + L2. In bf16 tiles a segment of keys is
+// spread once for all rows, so more of them pay.
+constexpr int64_t kRows = 96, kTileRowsBf16 = 192;
+
+bool in_tiles(const Kernels* k, const AttentionArgs& a, int64_t request) { return k->attend_segment_bf16 && request >= a.bf16_from; }
 
 int64_t kv_bytes(int32_t type) { return type == KV_F32 ? 4 : type <= KV_BF16 ? 2 : 1; }
 
@@ -70,13 +74,14 @@ void clear(float* m, float* l, float* acc, int64_t rows, int64_t dim) {
   memset(acc, 0, size_t(rows * dim) * 4);
 }
 
-void gather_queries(const AttentionArgs& a, const Item& it, Work& w) {
+void gather_queries(const Kernels* k, const AttentionArgs& a, const Item& it, Work& w) {
   const int64_t G = a.heads / a.kv_heads;
+  const float scale = in_tiles(k, a, it.request) ? a.scale * 1.44269504088896f : a.scale;  // 2^x there
   for (int64_t t = 0; t < it.tokens; t++)
     for (int64_t g = 0; g < G; g++) {
       const float* src = a.q + (it.token + t) * a.ldq + (it.kv_head * G + g) * a.dim;
       float* dst = w.q + (t * G + g) * a.dim;
-      for (int64_t i = 0; i < a.dim; i++) dst[i] = src[i] * a.scale;
+      for (int64_t i = 0; i < a.dim; i++) dst[i] = src[i] * scale;
       const int64_t context = a.context_lens[it.request];
       w.pos[t * G + g] = a.causal ? context + it.first + t : context + a.query_lens[it.request] - 1;
     }
@@ -111,7 +116,7 @@ void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64
   c.m = m;
   c.l = l;
   c.acc = acc;
-  k->attend_segment(c);
+  in_tiles(k, a, request) ? k->attend_segment_bf16(c) : k->attend_segment(c);
 }
 
 void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w, int64_t s, float* m, float* l, float* acc) {
@@ -149,6 +154,7 @@ std::vector<Group> shared_prefixes(const AttentionArgs& a) {
       int64_t pages = 0;
       while (pages * a.page_size < most && mine[pages] == theirs[pages]) pages++;
       const int64_t keys = pages * a.page_size < most ? pages * a.page_size : most, segments = keys / kAttnSegment;
+      if ((r >= a.bf16_from) != (g.leader >= a.bf16_from)) continue;
       if (segments < 1 || segments * 2 < g.segments) continue;  // not for the price of what the others share
       g.members.push_back(r);
       g.segments = segments;
@@ -190,7 +196,7 @@ void run_shared(const Kernels* k, const AttentionArgs& a, const std::vector<Grou
       Work at = w;
       at.q += j * G * a.dim;
       at.pos += j * G;
-      gather_queries(a, one, at);
+      gather_queries(k, a, one, at);
       for (int64_t r = 0; r < G; r++) at.pos[r] = end - 1;  // every row sees the whole segment
     }
     keys_segment(k, a, w, g.leader, t.kv_head, begin, end, t.count * G, w.m, w.l, w.acc);
@@ -227,7 +233,6 @@ void finish(const AttentionArgs& a, const Item& it, const Work& w) {
 void attention_run(const AttentionArgs& a) {
   const Kernels* k = sgl_kernels();
   const int64_t G = a.heads / a.kv_heads;
-  const int64_t block = kRows / G > 0 ? kRows / G : 1;
   std::vector<int64_t> token_of(static_cast<size_t>(a.R), 0);
   for (int64_t r = 1; r < a.R; r++) token_of[size_t(r)] = token_of[size_t(r - 1)] + a.query_lens[r - 1];
   std::vector<Group> groups = shared_prefixes(a);
@@ -252,6 +257,7 @@ void attention_run(const AttentionArgs& a) {
   for (int64_t r = 0; r < a.R && token_of[size_t(r)] < a.T; r++) {
     const int64_t token = token_of[size_t(r)], context = a.context_lens[r];
     const int64_t n = a.query_lens[r] < a.T - token ? a.query_lens[r] : a.T - token;
+    const int64_t most = in_tiles(k, a, r) ? kTileRowsBf16 : kRows, block = most / G > 0 ? most / G : 1;
     const int64_t skip = shared.empty() ? 0 : shared_segments[size_t(r)];
     for (int64_t f = (n - 1) / block * block; n > 0 && f >= 0; f -= block) {  // the longest items first
       const int64_t tokens = f + block < n ? block : n - f;
@@ -278,7 +284,7 @@ void attention_run(const AttentionArgs& a) {
       for (int64_t i = chunk * per; i < (chunk + 1) * per && i < count; i++) {
         const Item& it = items[size_t(i)];
         const int64_t rows = it.tokens * G;
-        gather_queries(a, it, w);
+        gather_queries(k, a, it, w);
         start_sums(k, a, it, w);
         for (int64_t s = 0; s < it.segments; s++) {
           segment(k, a, it, w, s, w.m, w.l, w.acc);
@@ -296,7 +302,7 @@ void attention_run(const AttentionArgs& a) {
   parallel_for(segments, [&](int64_t j) {
     const Item& it = items[size_t(owner[j])];
     Work w = work_buffers(a, max_rows);
-    gather_queries(a, it, w);
+    gather_queries(k, a, it, w);
     float* p = partial + j * stride;
     segment(k, a, it, w, j - it.partial, p, p + max_rows, p + 2 * max_rows);
   });
@@ -320,14 +326,15 @@ SGL_API int sgl_attention(const float* q, int64_t ldq, float* out, int64_t ldo, 
                           int64_t head_stride_v, const float* k_scale, const float* v_scale, const int32_t* page_table,
                           int64_t ldp, int64_t page_size, const int32_t* query_lens, const int32_t* context_lens, int64_t T,
                           int64_t R, int64_t heads, int64_t kv_heads, int64_t dim, int64_t dim_v, float scale, int64_t window,
-                          float softcap, const float* sinks, int32_t causal) {
+                          float softcap, const float* sinks, int32_t causal, int64_t bf16_from) {
   if (heads < 1 || kv_heads < 1 || heads % kv_heads) return fail("attention: %lld query heads do not share %lld kv heads evenly", (long long)heads, (long long)kv_heads);
   if (dim % 16 || dim_v % 16 || dim < 16 || dim_v < 16) return fail("attention: head sizes must be multiples of 16, not %lld and %lld", (long long)dim, (long long)dim_v);
   if (kv_type < 0 || kv_type > KV_INT8) return fail("attention: kv type %d is unknown", kv_type);
   if (kv_type == KV_INT8 && (!k_scale || !v_scale)) return fail("attention: an int8 cache needs k_scale and v_scale");
+  if (bf16_from < 0) return fail("attention: bf16 from request %lld", (long long)bf16_from);
   if (page_size < 1) return fail("attention: page size %lld", (long long)page_size);
   AttentionArgs a{q, ldq, out, ldo, k_cache, v_cache, slot_stride_k, slot_stride_v, head_stride_k, head_stride_v, k_scale, v_scale,
                   page_table, ldp, query_lens, context_lens, sinks, T, R, heads, kv_heads, dim, dim_v, page_size, window,
-                  kv_type, causal, scale, softcap};
+                  kv_type, causal, scale, softcap, bf16_from};
   return SGL_SUBMIT(AttentionArgs, attention_run, a);
 }

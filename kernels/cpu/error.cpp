@@ -17,8 +17,9 @@ int fail(const char* format, ...) {
 }
 
 SGL_API const char* sgl_last_error() { return t_message; }
-SGL_API int sgl_abi() { return 1; }
+SGL_API int sgl_abi() { return 2; }
 SGL_API const char* sgl_isa() { return sgl_kernels()->name; }
+SGL_API int sgl_bf16_tiles() { return sgl_kernels()->panel_bf16 != nullptr; }
 SGL_API const char* sgl_isa_note() { const char* e = sgl_isa_error(); return e ? e : ""; }
 SGL_API int sgl_pool_threads() { return pool_threads(); }
 SGL_API int sgl_pool_default_threads() { return pool_default_threads(); }

@@ -34,8 +34,10 @@ static int detect() {
   const bool f = b7 & (1u << 16), dq = b7 & (1u << 17), bw = b7 & (1u << 30), vl = b7 & (1u << 31);
   if (!f || !dq || !bw || !vl || (x & 0xe6) != 0xe6) return 1;
   if (!(c7 & (1u << 11))) return 2;
-  const bool amx_tile = d7 & (1u << 24), amx_int8 = d7 & (1u << 25);
-  if (!amx_tile || !amx_int8 || (x & 0x60000) != 0x60000) return 3;
+  uint32_t a71, b71, c71, d71;
+  const bool avx512_bf16 = __get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) && (a71 & (1u << 5));
+  const bool amx_bf16 = d7 & (1u << 22), amx_tile = d7 & (1u << 24), amx_int8 = d7 & (1u << 25);
+  if (!avx512_bf16 || !amx_bf16 || !amx_tile || !amx_int8 || (x & 0x60000) != 0x60000) return 3;
   // Linux hands out the 8 KiB of tile state on request only (ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 18).
   if (syscall(SYS_arch_prctl, 0x1023, 18) != 0) return 3;
   return 4;

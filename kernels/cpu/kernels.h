@@ -24,6 +24,18 @@ struct TileCall {
   const float* bias;   // 16 values or null
 };
 
+// Rows rounded to bf16 times weights spread to bf16 (simd/tiles_bf16.h draws both).
+struct PanelCall {
+  const uint16_t* a;   // [ceil(rows / 16)][steps] A tiles
+  const uint16_t* b;   // [tiles][steps] B tiles
+  int64_t steps;       // of 32 inputs
+  int64_t rows, tiles, cols;  // cols: how many outputs exist from the first tile on
+  float* out;          // [rows, ldo]
+  int64_t ldo;
+  const float* bias;   // [cols] or null
+  int32_t accumulate;
+};
+
 enum KvType : int32_t { KV_F32 = 0, KV_F16 = 1, KV_BF16 = 2, KV_F8E4M3 = 3, KV_INT8 = 4 };
 
 // One (request, kv head, block of query rows, segment of keys). Rows are (token, head of the group), token-major.
@@ -59,8 +71,13 @@ struct Kernels {
   void (*tile_int)(const TileCall& c);
   void (*tile_float)(const TileCall& c);
   void (*dequant_tile)(const PackedHeader* h, const uint8_t* tile, float* dst);  // dst [k_pad][16]
+  // bf16 tiles; null where the instruction set has none
+  void (*rows_bf16)(const float* x, int64_t ldx, int64_t rows, int64_t n, int64_t steps, uint16_t* dst);  // at most 16 rows as A tiles
+  void (*spread_bf16)(const PackedHeader* h, const uint8_t* tile, uint16_t* dst);                         // a packed tile as B tiles
+  void (*panel_bf16)(const PanelCall& c);
   // attention
   void (*attend_segment)(const AttnCall& c);
+  void (*attend_segment_bf16)(const AttnCall& c);  // q scaled by log2(e) too; null where the instruction set has no bf16 tiles
   void (*attend_merge)(const float* m, const float* l, const float* acc, int64_t rows, int64_t dim, float* M, float* L, float* A);
   // fused, one row each
   void (*rms_norm)(const float* x, const float* residual_in, float* residual_out, const float* w, float* out, int64_t n, float eps,

@@ -1,21 +1,8 @@
 // y = x W^T (+ bias): quantizes the activations once, then hands (matrix, tiles, tokens) chunks to the pool.
 #include "api.h"
 #include "half.h"
-#include "kernels.h"
+#include "linear.h"
 #include "pool.h"
-
-constexpr int kMaxMatrices = 8;
-enum LinearFlags { LINEAR_EXACT = 1, LINEAR_ACCUMULATE = 2 };
-
-struct LinearArgs {
-  int32_t n, flags;
-  const void* packed[kMaxMatrices];
-  float* out[kMaxMatrices];
-  const float* bias[kMaxMatrices];
-  int64_t ldo[kMaxMatrices];
-  const float* x;
-  int64_t ldx, T;
-};
 
 namespace {
 
@@ -68,8 +55,7 @@ Quantized quantize(const Kernels* k, const LinearArgs& a, int64_t n_in, int64_t 
   return z;
 }
 
-void linear_run(const LinearArgs& a) {
-  const Kernels* k = sgl_kernels();
+void linear_rows(const Kernels* k, const LinearArgs& a) {
   const PackedHeader* first = static_cast<const PackedHeader*>(a.packed[0]);
   const bool exact = a.flags & LINEAR_EXACT;
   bool any_int = false;
@@ -129,6 +115,19 @@ void linear_run(const LinearArgs& a) {
   });
 }
 
+void linear_run(const LinearArgs& a) {
+  const Kernels* k = sgl_kernels();
+  const bool tiles = k->panel_bf16 && !(a.flags & LINEAR_EXACT) && a.bf16_from < a.T;
+  if (!tiles) return linear_rows(k, a);
+  LinearArgs part = a;
+  part.T = a.bf16_from;
+  if (part.T > 0) linear_rows(k, part);
+  part.T = a.T - a.bf16_from;
+  part.x += a.bf16_from * a.ldx;
+  for (int i = 0; i < a.n; i++) part.out[i] += a.bf16_from * a.ldo[i];
+  linear_bf16(k, part);
+}
+
 struct EmbedArgs { const void* packed; const void* ids; int32_t ids64; int32_t pad; int64_t T, ldo; float* out; float scale; int32_t pad2; };
 
 // Row gather from packed tiles: a row's codes lie 64 bytes apart.
@@ -178,9 +177,10 @@ int check(const void* packed, const char* what) {
 }  // namespace
 
 SGL_API int sgl_linear(int32_t n, const void* const* packed, const float* x, int64_t ldx, int64_t T, float* const* out,
-                       const int64_t* ldo, const float* const* bias, int32_t flags) {
+                       const int64_t* ldo, const float* const* bias, int32_t flags, int64_t bf16_from) {
   if (n < 1 || n > kMaxMatrices) return fail("linear: between 1 and %d matrices at a time, not %d", kMaxMatrices, n);
   if (T < 0) return fail("linear: %lld rows", (long long)T);
+  if (bf16_from < 0) return fail("linear: bf16 from row %lld", (long long)bf16_from);
   if (T == 0) return 0;
   LinearArgs a{};
   a.n = n;
@@ -188,6 +188,7 @@ SGL_API int sgl_linear(int32_t n, const void* const* packed, const float* x, int
   a.x = x;
   a.ldx = ldx;
   a.T = T;
+  a.bf16_from = bf16_from;
   for (int i = 0; i < n; i++) {
     if (check(packed[i], "linear")) return -1;
     const PackedHeader *h = static_cast<const PackedHeader*>(packed[i]), *h0 = static_cast<const PackedHeader*>(packed[0]);

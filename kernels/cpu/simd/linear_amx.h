@@ -8,17 +8,9 @@
 // the cache first. The sums of a block are exact integers
 // and the f32 chain is that of linear_int.h: the bits are those of the VNNI kernel, which also takes the tokens left over.
 #pragma once
-#include "linear_int.h"
-
-void* thread_scratch(int slot, int64_t bytes);  // pool.cpp
+#include "tiles_bf16.h"
 
 namespace SGL_NS {
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t column_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
 
 static const uint8_t* code_bytes(const TileCall& c) {
   const PackedHeader* h = c.h;

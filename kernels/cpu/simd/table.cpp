@@ -6,6 +6,7 @@
 #include "linear_float.h"
 #include "linear_int.h"
 #if defined(SGL_WITH_AMX)
+#include "attention_bf16.h"
 #include "linear_amx.h"
 #endif
 
@@ -26,7 +27,21 @@ constexpr Kernels SGL_CAT(kernels_, SGL_NS) = {
 #endif
     SGL_NS::tile_float,
     SGL_NS::dequant_tile,
+#if defined(SGL_WITH_AMX)
+    SGL_NS::rows_bf16,
+    SGL_NS::spread_bf16,
+    SGL_NS::panel_bf16,
+#else
+    nullptr,
+    nullptr,
+    nullptr,
+#endif
     SGL_NS::attend_segment,
+#if defined(SGL_WITH_AMX)
+    SGL_NS::attend_segment_bf16,
+#else
+    nullptr,
+#endif
     SGL_NS::attend_merge,
     SGL_NS::rms_norm,
     SGL_NS::rope,

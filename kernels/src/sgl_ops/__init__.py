@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from . import attention, formats, fused, linear, sampling
-from .library import Availability, OpsError, available, isa, load, set_threads, threads
+from .library import Availability, OpsError, available, bf16_tiles, isa, load, set_threads, threads
 from .tape import Tape
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Tape",
     "attention",
     "available",
+    "bf16_tiles",
     "formats",
     "fused",
     "isa",

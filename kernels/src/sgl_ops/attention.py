@@ -38,6 +38,7 @@ def paged_attention(
     v_slot_stride: int | None = None,
     head_stride: int | None = None,
     v_head_stride: int | None = None,
+    bf16_from: int | None = None,
 ) -> None:
     """out[T, heads, v_head_dim] = softmax(scale q k^T) v over each request's keys 0 .. context + its own token.
 
@@ -46,6 +47,8 @@ def paged_attention(
     ``StepBatch`` (context: tokens in the cache before this step; the new tokens' keys must be written already).
     int8 caches: scales f32 [slots, kv_heads]; float8_e4m3fn: one f32 each, or None for 1. ``window``: a query sees that many keys,
     its own included (0: all). ``sinks``: f32 [heads], one logit per head that only joins the denominator.
+    Requests from ``bf16_from`` on (0: all; None: none) round q, keys, values and weights to bf16 and sum in f32, where the
+    instruction set has such tiles (``sgl_ops.bf16_tiles()``).
     Head sizes must be multiples of 16. A token's result does not depend on the batch, the chunking or the threads.
     """
     dim_v = v_head_dim or head_dim
@@ -81,5 +84,6 @@ def paged_attention(
             softcap,
             address(sinks),
             int(causal),
+            requests if bf16_from is None else bf16_from,
         )
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "libsgl_ops.so"
-ABI = 1
+ABI = 2
 HOW = (
     "Build it with `python -m sgl_ops.build` (needs GCC 12 or newer or clang, cmake and ninja: "
     "`apt install g++` and `pip install cmake ninja`), or install a binary wheel of sgl-ops."
@@ -27,6 +27,7 @@ _FUNCTIONS = {
     "sgl_abi": "i",
     "sgl_isa": "s",
     "sgl_isa_note": "s",
+    "sgl_bf16_tiles": "i",
     "sgl_pool_threads": "i",
     "sgl_pool_default_threads": "i",
     "sgl_pool_set_threads": "i ii",
@@ -35,9 +36,9 @@ _FUNCTIONS = {
     "sgl_raw_row_bytes": "l il",
     "sgl_pack": "i ippp lll p",
     "sgl_packed_check": "i pl",
-    "sgl_linear": "i ip pll ppp i",
+    "sgl_linear": "i ip pll ppp il",
     "sgl_embed": "i ppil plf",
-    "sgl_attention": "i pl pl ppi llll pp pll pp llllll fl fpi",
+    "sgl_attention": "i pl pl ppi llll pp pll pp llllll fl fpi l",
     "sgl_rms_norm": "i pl pl p pl ll ff",
     "sgl_rope_kv": "i pl pl pl lllll pi pll i pp ff pi ppi llll pp",
     "sgl_act_mul": "i pl pl pl ll i",
@@ -164,6 +165,11 @@ def check(code: int) -> None:
 def isa() -> str:
     """The instruction set in use: generic, avx2, avx512, avx512vnni or amx (SGL_CPU_ISA forces a lower one)."""
     return str(load().sgl_isa().decode())
+
+
+def bf16_tiles() -> bool:
+    """Whether the instruction set in use multiplies bf16 tiles; where it does not, ``bf16_from`` changes nothing."""
+    return bool(load().sgl_bf16_tiles())
 
 
 def threads() -> int:

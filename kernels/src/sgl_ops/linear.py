@@ -71,9 +71,21 @@ class Packed:
         ldo: int | None = None,
         exact: bool = False,
         accumulate: bool = False,
+        bf16_from: int | None = None,
     ) -> None:
         """out[T, n_out] = x[T, n_in] W^T + bias, f32. See ``run_many``."""
-        run_many([self], x, [out], [bias], rows=rows, ldx=ldx, ldo=[ldo], exact=exact, accumulate=accumulate)
+        run_many(
+            [self],
+            x,
+            [out],
+            [bias],
+            rows=rows,
+            ldx=ldx,
+            ldo=[ldo],
+            exact=exact,
+            accumulate=accumulate,
+            bf16_from=bf16_from,
+        )
 
     def embed(
         self,
@@ -169,12 +181,18 @@ def run_many(
     ldo: Sequence[int | None] | None = None,
     exact: bool = False,
     accumulate: bool = False,
+    bf16_from: int | None = None,
 ) -> None:
     """Several matrices on the same x [T, n_in] (qkv, gate and up) as one job: x is quantized once, one barrier.
 
     f32 in and out, row strides ``ldx``/``ldo`` in elements (default: dense). ``rows`` is T, needed when x is no numpy array.
     Integer formats quantize x to 8 bits in blocks of 32 unless ``exact`` (then weights are expanded to f32: slow, for checks).
     ``accumulate`` adds to out. A row's result does not depend on T or on the threads.
+
+    Rows from ``bf16_from`` on (0: all; None: none) are multiplied in bf16: x and the weights rounded once, sums in f32. That is
+    several times faster for many rows and costs more than 8 bits for a few; where the instruction set has no such tiles
+    (``sgl_ops.bf16_tiles()``) and with ``exact`` it changes nothing. The caller names the rows, so that it never is the batch
+    that decides how a row is computed.
     """
     count = len(weights)
     total = (
@@ -199,5 +217,6 @@ def run_many(
             (ctypes.c_int64 * count)(*strides),
             pointers(*[address(b) for b in biases]) if biases else None,
             (EXACT if exact else 0) | (ACCUMULATE if accumulate else 0),
+            total if bf16_from is None else bf16_from,
         )
     )
