@@ -132,7 +132,7 @@ async def test_faults_of_ours_say_nothing_of_their_insides(serve, monkeypatch) -
 
 
 async def test_what_is_served(serve) -> None:
-    async with serve(info={"api_key": "***", "ledger": []}) as api:
+    async with serve(info={"api_key": "***", "ledger": [], "model_path": None}) as api:
         models = (await api.client.get("/v1/models")).json()
         assert models["data"][0]["id"] == "tiny"
         assert models["data"][0]["max_model_len"] == 512
@@ -140,6 +140,7 @@ async def test_what_is_served(serve) -> None:
         assert (await api.client.get("/model_info")).json()["is_generation"] is True
         info = (await api.client.get("/server_info")).json()
         assert info["status"] == "ready"
+        assert (info["model_path"], info["served_model_name"]) == ("/models/tiny", "tiny")
         assert info["ledger"] == []
         assert (await api.client.get("/get_load")).json()[0]["num_reqs"] == 0
         assert (await api.client.get("/v1/loads")).json()["loads"]

@@ -46,9 +46,7 @@ async def model_info(request: Request) -> Response:
     card = service.card
     return json_response(
         {
-            "model_path": card.path,
-            "served_model_name": card.name,
-            "tokenizer_path": service.info.get("tokenizer_path") or card.path,
+            **_model_paths(service),
             "is_generation": card.generates,
             "preferred_sampling_params": dict(card.defaults) or None,
             "weight_version": card.weight_version,
@@ -60,6 +58,13 @@ async def model_info(request: Request) -> Response:
     )
 
 
+def _model_paths(service: Service) -> dict[str, str]:
+    """Routers read them to know the model of a worker."""
+    card = service.card
+    tokenizer = service.info.get("tokenizer_path") or card.path
+    return {"model_path": card.path, "served_model_name": card.name, "tokenizer_path": tokenizer}
+
+
 async def server_info(request: Request) -> Response:
     """The resolved configuration, its ledger, and the worker's state; secrets are masked where ``info`` was made."""
     service: Service = request.app.state.service
@@ -67,6 +72,7 @@ async def server_info(request: Request) -> Response:
     return json_response(
         {
             **service.info,
+            **_model_paths(service),  # what is served, where the configuration has only what was asked for
             "version": __version__,
             "status": front.state,
             "uptime": time.time() - front.started_at,
