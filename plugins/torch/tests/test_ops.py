@@ -136,7 +136,7 @@ class Doubling:
 
 
 class DoublingConfig:
-    def method_for(self, layer: Linear, prefix: str) -> Doubling | None:
+    def method_for(self, layer: Linear, prefix: str, context: Any) -> Doubling | None:
         return Doubling() if prefix == "block.proj" else None
 
 

@@ -110,7 +110,7 @@ class MoeRunnerSpec(Spec):
 class QuantizationSpec(Spec):
     """A quantization method; ``name`` is the checkpoint's ``quant_method``.
 
-    ``target`` has ``config_from(dict) -> QuantConfig``; see sgl_torch.layers.quant for the contract of the result.
+    ``target`` is ``config_from(dict) -> QuantConfig``; see sgl_torch.layers.quant for the contract of the result.
     """
 
     bits: float = 16

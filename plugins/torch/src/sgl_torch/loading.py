@@ -242,7 +242,7 @@ def _quantization(info: ModelInfo, settings: RuntimeSettings, registries: Regist
     name = settings.quantization or info.quant_method
     if name in (None, "", "gguf", "unquant"):
         return None
-    return registries.quantization.load(name).config_from(dict(info.quant_config))
+    return registries.quantization.load(name)(dict(info.quant_config))
 
 
 def _kv_scale_notes(model: nn.Module, pool: KVPool) -> tuple[str, ...]:

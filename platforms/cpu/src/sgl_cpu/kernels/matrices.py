@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 import sgl_ops
 from sgl_core.api.checkpoint import GGML_TYPES
 from sgl_ops import formats, linear
-from sgl_torch.ops import OpContext, WeightPart
+from sgl_torch.ops import OpContext, ScaledTensor, WeightPart
 
 from .memory import forget
 from .session import Kernels
@@ -25,6 +26,7 @@ _DENSE = {
     torch.float16: ("F16", torch.int16),
     torch.bfloat16: ("BF16", torch.int16),
 }
+_SCALED = {"int4": "INT4_GROUP", "int8": "INT8_CHANNEL", "fp8": "F8_E4M3"}
 _MANY = 8
 """Matrices that one call multiplies at most."""
 
@@ -109,15 +111,15 @@ class KernelEmbedding:
 
 def pack(part: WeightPart, kernels: Kernels) -> linear.Packed:
     """One matrix in the form of its format; what has no kernel is dequantized to float32 and multiplied so."""
-    name, raw, owner = _source(part)
+    name, raw, owner, scaling = _source(part)
     rows, columns = int(np.prod(part.shape[:-1])), int(part.shape[-1])
     key = (id(owner), name, rows, columns)
     known = kernels.packed.get(key)
     if known is not None and known.owner() is owner:
         return known  # type: ignore[no-any-return]
     kernels.packings += 1
-    memory = kernels.weights.take(linear.packed_bytes(name, rows, columns))
-    made = Shared(linear.pack(name, raw, rows, columns, out=memory).data)
+    memory = kernels.weights.take(linear.packed_bytes(name, rows, columns, group=scaling.get("group", 0)))
+    made = Shared(linear.pack(name, raw, rows, columns, out=memory, **scaling).data)
     if isinstance(owner, np.ndarray):
         forget(owner)
     made.owner = weakref.ref(owner)
@@ -132,20 +134,32 @@ class Shared(linear.Packed):
     owner: weakref.ref[object]
 
 
-def _source(part: WeightPart) -> tuple[str, NDArray[np.generic], object]:
-    """(format, raw bytes, the object that owns them)."""
+def _source(part: WeightPart) -> tuple[str, NDArray[np.generic], object, dict[str, Any]]:
+    """(format, raw bytes, the object that owns them, scales and the like)."""
     if isinstance(part, torch.Tensor):
         name, view = _DENSE.get(part.dtype, ("F32", torch.float32))
         dense = (part if part.dtype in _DENSE else part.float()).contiguous()
-        return name, dense.view(view).numpy(), part
-    name = GGML_TYPES[part.ggml_type].name
-    if name in formats.WEIGHTS:
-        try:
-            linear.packed_bytes(name, int(np.prod(part.shape[:-1])), int(part.shape[-1]))
-        except sgl_ops.OpsError as error:
-            log.info("a %s matrix of %s is multiplied in float32: %s", name, part.shape, error)
-        else:
-            return name, np.ascontiguousarray(part.raw), part.raw
+        return name, dense.view(view).numpy(), part, {}
+    if isinstance(part, ScaledTensor):
+        name, raw, owner = _SCALED[part.kind], part.codes, part.codes
+        scaling: dict[str, Any] = {"scales": part.scales, "zeros": part.zeros, "group": part.group}
     else:
-        log.info("no kernel multiplies %s blocks: a matrix of %s is kept in float32", name, part.shape)
-    return "F32", part.dequantize(torch.float32).contiguous().numpy(), part.raw
+        name, raw, owner, scaling = GGML_TYPES[part.ggml_type].name, part.raw, part.raw, {}
+    why = _why_not(name, part, scaling.get("group", 0))
+    if not why:
+        return name, np.ascontiguousarray(raw), owner, scaling
+    log.info("a matrix of %s is kept and multiplied in float32: %s", part.shape, why)
+    return "F32", part.dequantize(torch.float32).contiguous().numpy(), owner, {}
+
+
+def _why_not(name: str, part: WeightPart, group: int) -> str:
+    """Why no kernel multiplies the matrix in its own format, or ""."""
+    if name not in formats.WEIGHTS:
+        return f"no kernel multiplies {name} blocks"
+    if name == "INT8_CHANNEL" and group:
+        return "the kernel of 8-bit weights takes one scale a row"
+    try:
+        linear.packed_bytes(name, int(np.prod(part.shape[:-1])), int(part.shape[-1]), group=group)
+    except sgl_ops.OpsError as error:
+        return str(error)
+    return ""

@@ -38,7 +38,7 @@ class Linear(nn.Module):
         self.part_sizes = tuple(parts.values()) if parts else (out_features,)
         if sum(self.part_sizes) != out_features:
             raise ValueError(f"{prefix}: parts of {self.part_sizes} rows do not make {out_features}")
-        method = context.quant.method_for(self, prefix) if context.quant else None
+        method = context.quant.method_for(self, prefix, context) if context.quant else None
         self.method: LinearMethod = method or PackedMethod(context.ops, context.dtype)
 
     def weight_slots(self, prefix: str) -> Iterator[tuple[str, WeightSlot]]:

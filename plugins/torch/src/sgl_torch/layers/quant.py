@@ -15,6 +15,7 @@ from ..ops import Ops, WeightPart
 from ..weights import WeightSlot
 
 if TYPE_CHECKING:
+    from ..context import LayerContext
     from .linear import Linear
 
 
@@ -36,7 +37,7 @@ class LinearMethod(Protocol):
 class QuantConfig(Protocol):
     """A checkpoint's quantization, parsed."""
 
-    def method_for(self, layer: Linear, prefix: str) -> LinearMethod | None:
+    def method_for(self, layer: Linear, prefix: str, context: LayerContext) -> LinearMethod | None:
         """The method of the linear layer at path ``prefix``; None leaves it unquantized."""
         ...
 

@@ -1,6 +1,7 @@
 """Named ops: what layers call, bound once at load to the best implementation for the device."""
 
 from .contract import EmbeddingOp, LinearOp, OpContext, OpUnavailable, QuantizedPart, WeightPart
+from .scaled import ScaledTensor
 from .table import OPS, Ops, bind, reference_ops
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "OpUnavailable",
     "Ops",
     "QuantizedPart",
+    "ScaledTensor",
     "WeightPart",
     "bind",
     "reference_ops",

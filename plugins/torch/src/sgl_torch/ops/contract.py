@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .scaled import ScaledTensor
+
 
 class OpUnavailable(RuntimeError):
     """Raised by an op factory that cannot serve this context; the message says why. The next best op is bound instead."""
@@ -50,7 +52,7 @@ class QuantizedPart(Protocol):
     def dequantize(self, dtype: torch.dtype) -> torch.Tensor: ...
 
 
-WeightPart: TypeAlias = "torch.Tensor | QuantizedPart"
+WeightPart: TypeAlias = "torch.Tensor | QuantizedPart | ScaledTensor"
 
 
 class LinearOp(Protocol):
