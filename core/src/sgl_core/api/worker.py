@@ -114,6 +114,8 @@ class Capacity:
     kv_bytes_per_token: int = 0
     weight_bytes: int = 0
     sliding_window: int | None = None
+    prefill_step_seconds: float = 0.0
+    """How long a prefill step should take at most while requests decode, where ``prefill_step_ms`` does not say; 0: no bound."""
     notes: tuple[str, ...] = ()
     """Lines for the start-up table, for example the attention backend in use."""
 

@@ -12,6 +12,7 @@ from sgl_core.api.worker import Capacity, ModelWorker
 from .grammars import Grammars, GrammarTools
 from .holdings import Holdings
 from .limits import EngineLimits
+from .pace import PrefillPace
 from .pages import PageAllocator
 from .scheduler import Scheduler
 from .sharing import PrefixSharing
@@ -52,6 +53,8 @@ def assemble(
     if limits.enable_priority_scheduling:
         sign = 1 if limits.schedule_low_priority_values_first else -1
     policy = load("schedule_policies", limits.schedule_policy)()
+    asked = limits.prefill_step_ms
+    bound = capacity.prefill_step_seconds if asked is None else asked / 1000
     state = EngineState(
         limits=limits,
         capacity=capacity,
@@ -59,6 +62,7 @@ def assemble(
         slots=slots,
         queue=WaitingQueue(policy, sign),
         sharing=PrefixSharing(capacity.page_size, limits.share_wait_steps),
+        pace=PrefillPace(bound),
     )
     grammars = Grammars(
         make_grammar_tools,

@@ -142,6 +142,7 @@ class Scheduler:
             self._batcher.fill_masks(batch)
         batch.masks_ready = late
         try:
+            flight.began = self._clock()
             flight.step = self._worker.submit(batch)
         except Exception as error:
             self._step_failed(flight, error)
@@ -160,8 +161,17 @@ class Scheduler:
             self._step_failed(flight, error)
             return
         self._failures = 0
+        self._learn(flight)
         self._step_over(flight)
         self._collector.collect(flight, result)
+
+    def _learn(self, flight: Flight) -> None:
+        """What the step took; the one that waited behind it starts now."""
+        now = self._clock()
+        if flight.chunks:
+            self.state.pace.note(sum(chunk.count for chunk in flight.chunks), now - flight.began)
+        for waiting in self.state.flights:
+            waiting.began = now
 
     def _step_over(self, flight: Flight) -> None:
         state = self.state
@@ -215,8 +225,9 @@ class Scheduler:
     def _release(self, request: Request, trust: bool) -> None:
         state, slot = self.state, request.slot
         state.sharing.withdraw(request)
-        if request in state.prefilling:
-            state.prefilling.remove(request)
+        for under_way in (state.prefilling, state.jumping):
+            if request in under_way:
+                under_way.remove(request)
         tokens = request.all_tokens()
         grown = len(tokens) > len(request.tokens)
         computed = len(tokens) - 1 if grown else request.committed
@@ -306,6 +317,7 @@ class Scheduler:
             retractions=counters.retractions,
             prompt_tokens=counters.prompt_tokens,
             generated_tokens=counters.generated_tokens,
+            jumped_tokens=counters.jumped_tokens,
             cached_prompt_tokens=counters.cached_prompt_tokens,
             step_seconds=counters.step_seconds,
             steps=counters.steps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sgl_cpu")
 
+_PREFILL_STEP = 0.2
+"""Seconds. Chunks of a few hundred tokens compute as fast as longer ones, and a reader hardly notices the pause."""
+
 
 def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Callable[[], None]) -> TorchWorker:
     """Raises ValueError where a backend that was asked for cannot serve."""
@@ -42,12 +46,12 @@ def make_worker(plan: Plan, registries: Registries, *, threads: int, setup: Call
             return None
         # The kernels' pool computes; torch's own threads would only take cores from it. (OpenMP counts by calling thread.)
         torch.set_num_threads(1)
+        if not runner.pool.k:
+            return None  # an encoder: it never decodes
         return TapeRunner(runner, kernels, options, heading=kernels.note(choice.sampler))
 
     return CpuWorker(
         plan.model,
-        if not runner.pool.k:
-            return None  # an encoder: it never decodes
         choice.settings,
         registries,
         sampler=choice.sampler,
@@ -78,7 +82,7 @@ class CpuWorker(TorchWorker):
         capacity = super().load(progress)
         if self.runner.graph is not None:
             torch.set_num_threads(1)  # here too: steps run on this thread
-        return capacity
+        return replace(capacity, prefill_step_seconds=_PREFILL_STEP)
 
     def submit(self, batch: StepBatch) -> Step:
         stepper = self._stepper
