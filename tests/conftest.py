@@ -39,6 +39,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@pytest.fixture(scope="session")
+def free_port():
+    """``free_port()``: a port that nobody listens on just now."""
+    return _free_port
+
+
 def _wait_ready(server: Server) -> None:
     """Ask /health until it is good; the kernel's connect refusal or a 503 means not yet."""
     limit = threading.Event()
