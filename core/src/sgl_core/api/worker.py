@@ -91,7 +91,8 @@ class StepResult:
 
     ``logprobs`` and ``prompt_logprobs`` map a row to its values; the latter's i-th entry belongs to the prompt token at position
     ``context_len + 1 + i`` of that row's chunk (the token that the i-th logits row predicts) as far as the prompt reaches.
-    ``embeddings`` maps a row to its float32 vector. ``errors`` maps a row to why that one request failed.
+    ``embeddings`` maps a row to its float32 vector. ``errors`` maps a row to why that one request failed; for rows in
+    ``refused`` the request itself is the cause.
     """
 
     step_id: int
@@ -100,6 +101,7 @@ class StepResult:
     prompt_logprobs: dict[int, RowLogprobs] = field(default_factory=dict)
     embeddings: dict[int, NDArray[np.float32]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

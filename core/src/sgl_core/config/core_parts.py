@@ -41,6 +41,7 @@ CORE_PARTS: dict[str, tuple[str, ...]] = {
         "stream_interval",
         "incremental_streaming_output",
         "is_embedding",
+        "enable_custom_logit_processor",
         "extra_metric_labels",
         "bucket_time_to_first_token",
         "bucket_inter_token_latency",

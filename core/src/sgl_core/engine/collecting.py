@@ -29,7 +29,8 @@ class Collector:
         for row, message in result.errors.items():
             request = slots.requests[flight.slots[row]]
             if request is not None:
-                self._finish(request, finish_reason="error", message=message, status=500)
+                status = 400 if row in result.refused else 500
+                self._finish(request, finish_reason="error", message=message, status=status)
         if flight.chunks:
             self._chunks(flight, result)
         if len(flight.sampled):

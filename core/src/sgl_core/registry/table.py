@@ -56,6 +56,7 @@ TABLE: tuple[RegistryInfo, ...] = (
     RegistryInfo("rules", RuleSetSpec, "sets of configuration rules", "sgl-rules"),
     RegistryInfo("load_formats", LoadFormatSpec, "checkpoint formats", "sgl-torch"),
     RegistryInfo("samplers", Spec, "sampling backends", "sgl-torch"),
+    RegistryInfo("logit_processors", Spec, "code that edits logits, for requests that name it", "sgl-torch"),
     RegistryInfo("grammars", GrammarSpec, "constrained-decoding backends", "sgl-grammar"),
     RegistryInfo("tool_parsers", ParserSpec, "tool-call parsers", "sgl-parsers"),
     RegistryInfo("reasoning_parsers", ParserSpec, "reasoning parsers", "sgl-parsers"),

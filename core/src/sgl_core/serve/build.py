@@ -10,6 +10,7 @@ from typing import Any
 from sgl_core.config import Config, ConfigError
 from sgl_core.engine.messages import Progress
 from sgl_core.registry.hooks import Hooks
+from sgl_core.registry.registry import Registry
 
 from .core.crash_dump import CrashDump
 from .core.front import Channel, Front
@@ -144,6 +145,8 @@ def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:
         generates=not embeds_only and "generate" in tasks,
         labels=class_labels(model.hf_config) if "classify" in tasks else (),
         raw_scores=raw_scores(model.hf_config),
+        logit_processors=processor_names(prepared.registries.logit_processors),
+        serialized_processors=bool(config.get("enable_custom_logit_processor")),
         auto_truncate=bool(config.get("allow_auto_truncate")),
         stream_interval=config.get("stream_interval") or 1,
         architectures=(model.architecture,),
@@ -151,6 +154,12 @@ def model_card(prepared: Prepared, tokenizer: TextTokenizer) -> ModelCard:
         weight_version=config.get("weight_version") or "default",
         include_usage=bool(config.get("stream_response_default_include_usage")),
     )
+
+
+def processor_names(registry: Registry[Any]) -> dict[str, str]:
+    """The installed logit processors: name or alias to name."""
+    specs = [spec for spec in registry.specs() if spec.available and spec.target]
+    return {word: spec.name for spec in specs for word in (*spec.aliases, *spec.deprecated_aliases, spec.name)}
 
 
 def class_labels(config: Mapping[str, Any]) -> tuple[str, ...]:

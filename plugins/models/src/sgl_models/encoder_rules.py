@@ -13,7 +13,7 @@ from sgl_core.api.rules import Declaration, View, force, rule
     stage="checks",
     reads=("is_embedding", "chunked_prefill_size", "disable_radix_cache"),
     writes=("is_embedding", "chunked_prefill_size", "disable_radix_cache"),
-    after=("embedding_models",),
+    after=("embedding_models", "media_in_one_chunk"),
 )
 def encoders_read_whole(view: View, facts: Facts, model: ModelInfo) -> Iterator[Declaration]:
     """Encoders answer with vectors and read a prompt whole: no chunks, no cached prefixes."""

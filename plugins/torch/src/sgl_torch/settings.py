@@ -28,6 +28,7 @@ class RuntimeSettings:
     attention_backend: str = "torch_native"
     load_format: str = "auto"
     quantization: str | None = None
+    serialized_processors: bool = False
     threads: int = 1
     features: frozenset[str] = frozenset()
     plugin_options: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class RuntimeSettings:
             attention_backend=chosen["name"] if chosen else get("attention_backend") or "torch_native",
             load_format=get("load_format") or "auto",
             quantization=get("quantization"),
+            serialized_processors=bool(get("enable_custom_logit_processor")),
             threads=threads,
             features=plan.facts.features,
             plugin_options=dict(plan.options),

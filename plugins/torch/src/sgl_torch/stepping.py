@@ -38,8 +38,13 @@ class Sampler(Protocol):
         """Draw from ``logits`` [R, V] fp32, which may be overwritten; ``mask_rows`` count in these rows.
 
         Returns tokens [R] int64 on the logits' device, and log-probabilities by row for requests that want them.
+        A sampler that runs logit processors has ``find_processor``, which the worker sets, and keeps in ``errors`` which rows
+        of its last call failed in theirs (see :mod:`sgl_torch.sampling.processors`).
         """
         ...
+
+
+_NO_ERRORS: dict[int, str] = {}
 
 
 class Stepper:
@@ -68,6 +73,7 @@ class Stepper:
         for row, slot in enumerate(slots):
             if slot in self._refused:
                 result.errors[row] = self._refused[slot]
+                result.refused.add(row)
         wanted = np.flatnonzero(step.sample)
         if len(wanted) and self._pool is not None:
             self._pool_rows(self._pool(hidden, batch), batch, wanted.tolist(), slots, result)
@@ -88,6 +94,8 @@ class Stepper:
             if request.logprobs.prompt_start >= 0 and not request.output_ids:
                 self._scoring.add(request.slot)
             try:
+                if request.logit_processor is not None and not hasattr(self._sampler, "find_processor"):
+                    raise ValueError("the chosen sampler runs no logit processors; use the sampling backend pytorch")
                 self._sampler.admit(request)
             except ValueError as error:
                 self._refused[request.slot] = str(error)
@@ -104,7 +112,9 @@ class Stepper:
             if not self._requests[slots[row]].embed:
                 result.errors[row] = "this model answers with vectors and generates no text"
             elif batch.context_lens[row]:
-                result.errors[row] = "the prompt came in pieces; this model must read it whole (chunked_prefill_size -1)"
+                result.errors[row] = (
+                    "the prompt came in pieces; this model must read it whole (chunked_prefill_size -1)"
+                )
             elif not finite[row]:
                 result.errors[row] = NOT_FINITE
             else:
@@ -152,6 +162,10 @@ class Stepper:
         result.tokens[rows] = tokens.to(torch.int32).cpu().numpy()
         for i, row_logprobs in logprobs.items():
             result.logprobs[rows[i]] = row_logprobs
+        for i, why in getattr(self._sampler, "errors", _NO_ERRORS).items():
+            result.errors[rows[i]] = why
+            result.refused.add(rows[i])
+            result.tokens[rows[i]] = -1
 
     def _score_prompts(self, batch: ForwardBatch, hidden: torch.Tensor, slots: list[int], result: StepResult) -> None:
         for row, slot in enumerate(slots):

@@ -17,6 +17,7 @@ from .exactness import ask_for_strict_matmul
 from .graph import GraphRunnerFactory
 from .loading import Loaded, checkpoint, fill, load
 from .model_runner import ModelRunner
+from .sampling.processor_library import ProcessorLibrary
 from .settings import RuntimeSettings
 from .stepping import Stepper
 from .weights import weight_slots
@@ -98,6 +99,9 @@ class TorchWorker:
         runner = loaded.runner
         make_sampler = self._registries.samplers.load(self._sampler)
         sampler = make_sampler(self._info.vocab_size, self._settings.max_requests, runner.device)
+        if hasattr(sampler, "find_processor"):
+            library = ProcessorLibrary(self._registries, serialized=self._settings.serialized_processors)
+            sampler.find_processor = library.find
         self._stepper = self.stepper(runner, sampler)
         notes = loaded.capacity.notes
         if self._graph_runner is not None:

@@ -43,8 +43,10 @@ def request_of() -> Callable[..., NewRequest]:
 def sampler_of() -> Callable[..., Sampler]:
     """``sampler_of(vocab, {...}, {...})``: a sampler with one admitted request per mapping, in slots 0, 1, ...."""
 
-    def make(vocab: int, *rows: dict[str, Any], **options: Any) -> Sampler:
+    def make(vocab: int, *rows: dict[str, Any], processors: dict[str, Any] | None = None, **options: Any) -> Sampler:
         sampler = Sampler(vocab, max(len(rows), 1), **options)
+        if processors is not None:
+            sampler.find_processor = processors.__getitem__
         for slot, row in enumerate(rows):
             sampler.admit(make_request(slot, **row))
         return sampler

@@ -242,6 +242,7 @@ class Front:
             cache_salt=request.cache_salt,
             arrival=choice.arrived,
         )
+            logit_processor=request.logit_processor,
 
     def _abort(self, run: Run, why: Failed | None = None) -> None:
         """End a run that nobody waits for, or that failed: then observers are told ``why`` of each of its choices."""

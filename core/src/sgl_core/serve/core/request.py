@@ -31,6 +31,10 @@ class ModelCard:
     generates: bool = True
     labels: tuple[str, ...] = ()
     """The classes of a model with a classification head; empty: it has none."""
+    logit_processors: Mapping[str, str] = field(default_factory=dict)
+    """Installed logit processors by name and alias."""
+    serialized_processors: bool = False
+    """Whether requests may bring logit processors of their own, which is code that the worker runs."""
     raw_scores: bool = False
     """Whether the one value of a reranker is its score as it stands (else: through the logistic function)."""
     auto_truncate: bool = False
@@ -72,6 +76,7 @@ class TextRequest:
     priority: int = 0
     cache_salt: str = ""
     lora: str | None = None
+    logit_processor: str | None = None
     embed: bool = False
     second_segment: int = 0
     """Where the second text of a pair begins in ``input_ids``; 0: it is one text."""

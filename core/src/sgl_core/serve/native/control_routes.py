@@ -29,7 +29,8 @@ class PauseBody(ApiModel):
 
 
 class ProfileBody(ApiModel):
-    """The reference system's fields; the worker says which of them it knows."""
+    """The reference system's fields. ``num_steps`` 0 or none records until /stop_profile; what concerns other profilers (activities,
+    stacks, shapes, stages) has no effect: a timeline of steps is recorded."""
 
     output_dir: str | None = None
     start_step: int | None = None
@@ -105,13 +106,13 @@ async def go_on(request: Request) -> Response:
 
 async def start_profile(request: Request) -> Response:
     body = parse_model(await read_json(request, empty_ok=True), ProfileBody)
-    await ask(request.app.state.service, "start_profile", **body.model_dump(exclude_none=True))
-    return json_response({"message": "Profiling started.", "success": True})
+    folder = await ask(request.app.state.service, "start_profile", **body.model_dump(exclude_none=True))
+    return json_response({"message": f"Profiling started: steps are recorded for {folder}.", "success": True})
 
 
 async def stop_profile(request: Request) -> Response:
     value = await ask(request.app.state.service, "stop_profile", 600.0)
-    return json_response({"message": "Profiling stopped.", "success": True, "result": value})
+    return json_response({"message": f"Profiling stopped: {value}", "success": True, "result": value})
 
 
 async def update_weights(request: Request) -> Response:

@@ -14,6 +14,7 @@ from sgl_core.serve.core.answer import Answer
 from sgl_core.serve.core.constraint import constraint
 from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved
 from sgl_core.serve.core.events import Event, Piece, Started
+from sgl_core.serve.core.logit_processor import logit_processor
 from sgl_core.serve.core.prompts import prompt_list
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import Service
@@ -129,6 +130,7 @@ def _request(
             json_schema=values.get("json_schema"),
             structural_tag=values.get("structural_tag"),
         ),
+        logit_processor=logit_processor(_each(body.custom_logit_processor, row, rows, "custom_logit_processor"), card),
         priority=body.priority or 0,
         cache_salt=body.cache_salt or body.extra_key or "",
     )

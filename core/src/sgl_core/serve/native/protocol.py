@@ -20,6 +20,7 @@ class GenerateRequest(ApiModel):
     top_logprobs_num: int | list[int] | None = None
     token_ids_logprob: Any = None
     return_text_in_logprobs: bool | None = None
+    custom_logit_processor: str | list[str | None] | None = None
     priority: int | None = None
     extra_key: str | None = None
     cache_salt: str | None = None
@@ -33,7 +34,6 @@ UNSERVED = {
     "audio_data": "this model reads text only",
     "lora_path": "no LoRA adapters are loaded",
     "session_params": "no sessions are open",
-    "custom_logit_processor": "the server runs no custom logit processors",
     "return_hidden_states": "hidden states are not returned",
     "return_routed_experts": "routed experts are not returned",
     "return_sampling_mask": "sampling masks are not returned",

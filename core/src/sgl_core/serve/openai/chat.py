@@ -13,6 +13,7 @@ from sgl_core.api.parsers import ParseContext
 from sgl_core.api.sampling import GrammarRequest
 from sgl_core.serve.core.constraint import constraint
 from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved, unsupported
+from sgl_core.serve.core.logit_processor import logit_processor
 from sgl_core.serve.core.prompts import Prompt
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import TAIL, Service
@@ -91,6 +92,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
             constrained=grammar is not None and grammar.kind != "thinking",
         ),
         rid=body.rid or f"chatcmpl-{uuid.uuid4().hex}",
+        logit_processor=logit_processor(body.custom_logit_processor, card),
         priority=body.priority or 0,
         cache_salt=body.cache_salt or "",
     )

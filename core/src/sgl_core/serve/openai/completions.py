@@ -14,6 +14,7 @@ from sgl_core.serve.core.answer import Answer, Usage
 from sgl_core.serve.core.constraint import constraint
 from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved
 from sgl_core.serve.core.events import Event, Finished, Started, TextPiece, TokenLogprob
+from sgl_core.serve.core.logit_processor import logit_processor
 from sgl_core.serve.core.prompts import Prompt, prompt_list
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import Service
@@ -90,6 +91,7 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
         json_schema=body.json_schema,
         structural_tag=body.structural_tag,
     )
+    processor = logit_processor(body.custom_logit_processor, card)
     echo = bool(body.echo)
     logprobs = logprob_options(
         card,
@@ -112,6 +114,7 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
                 stream_interval=body.interval(),
                 grammar=grammar,
                 rid=rid,
+                logit_processor=processor,
                 priority=body.priority or 0,
                 cache_salt=body.cache_salt or "",
             )

@@ -60,6 +60,7 @@ class GenerationFields(ApiModel):
     skip_special_tokens: bool | None = None
     spaces_between_special_tokens: bool | None = None
     custom_params: dict[str, Any] | None = None
+    custom_logit_processor: str | None = None
     regex: str | None = None
     ebnf: str | None = None
     json_schema: Any = None
@@ -131,7 +132,6 @@ _SHARED_UNSERVED = {
     "suffix": "text is only written after a prompt",
     "lora_path": "no LoRA adapters are loaded",
     "session_params": "sessions are not served on this route",
-    "custom_logit_processor": "the server runs no custom logit processors",
     "return_hidden_states": "hidden states are not returned",
     "return_routed_experts": "routed experts are not returned",
     "prompt_logprobs": "use echo with logprobs on /v1/completions, or logprob_start_len on /generate",

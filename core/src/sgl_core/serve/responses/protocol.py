@@ -73,6 +73,7 @@ class ResponseRequest(ApiModel):
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
     custom_params: dict[str, Any] | None = None
+    custom_logit_processor: str | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     priority: int | None = None
     cache_salt: str | None = None
@@ -96,6 +97,7 @@ SAMPLING = (
     "ignore_eos",
     "skip_special_tokens",
     "custom_params",
+    "custom_logit_processor",
     "chat_template_kwargs",
     "priority",
     "cache_salt",

@@ -1,7 +1,7 @@
 """Tokens from logits: the reference sampler, batched over rows that each want something else."""
 
 from .logprobs import LOWEST_LOGPROB, score_rows
-from .processors import LogitProcessor, ProcessorRow
+from .processors import FindProcessor, LogitProcessor, ProcessorRow
 from .sampler import Sampler
 
-__all__ = ["LOWEST_LOGPROB", "LogitProcessor", "ProcessorRow", "Sampler", "score_rows"]
+__all__ = ["LOWEST_LOGPROB", "FindProcessor", "LogitProcessor", "ProcessorRow", "Sampler", "score_rows"]

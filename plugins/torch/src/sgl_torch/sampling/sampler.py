@@ -7,7 +7,7 @@ ending before ``min_new_tokens``, logit processors, the grammar's mask; then arg
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from .draw import draw, probabilities
 from .logprobs import score_rows
 from .masks import apply_masks
 from .penalties import Penalties
-from .processors import LogitProcessor, ProcessorRow
+from .processors import FindProcessor, Processing, no_processor
 from .randomness import uniforms
 from .slots import SlotTable
 
@@ -33,23 +33,24 @@ class Sampler:
         max_requests: int,
         device: torch.device | str = "cpu",
         *,
-        processors: Mapping[str, LogitProcessor] | None = None,
         entropy: int | None = None,
     ) -> None:
         self.vocab_size = vocab_size
         self.device = torch.device(device)
         self._slots = SlotTable(vocab_size, max_requests, entropy)
         self._penalties = Penalties(vocab_size, self.device)
-        self._processors = dict(processors or {})
+        self._processing = Processing(vocab_size)
+        self.find_processor: FindProcessor = no_processor
+        """Set by the worker."""
+        self.errors: dict[int, str] = {}
+        """Rows of the last :meth:`sample` whose logit processor failed, and how."""
 
     def admit(self, request: NewRequest) -> None:
         """Remember a request's parameters; ``output_ids`` of one that resumes count as generated.
 
         Raises ValueError naming what cannot be served: an id outside the vocabulary, an unknown logit processor.
         """
-        if request.logit_processor is not None and request.logit_processor not in self._processors:
-            known = ", ".join(sorted(self._processors)) or "none"
-            raise ValueError(f"the logit processor {request.logit_processor!r} is not known here (known: {known})")
+        self._processing.admit(request, self.find_processor)
         self._slots.admit(request)
         self._penalties.free(request.slot)
         self._penalties.admit(request.slot, request.sampling, request.prompt_ids, request.output_ids)
@@ -58,6 +59,7 @@ class Sampler:
         """Forget a slot; an empty one is no error."""
         self._slots.free(slot)
         self._penalties.free(slot)
+        self._processing.free(slot)
 
     @torch.inference_mode()
     def sample(
@@ -74,6 +76,7 @@ class Sampler:
         of its end tokens (0 where it has none): its grammar refuses it and ends the request.
         """
         table, index = self._slots, np.asarray(slots, dtype=np.int64)
+        self.errors = {}
         scored = np.flatnonzero(table.wants_logprobs[index]).tolist()
         raw = logits[torch.tensor(scored, device=logits.device)] if scored else None
         logits = self._edit(logits, index)
@@ -85,6 +88,8 @@ class Sampler:
         table.generated[index] += 1
         if self._penalties:
             self._penalties.count(index, tokens)
+        if self._processing:
+            self._processing.count(index.tolist(), tokens)
         if raw is None:
             return tokens, {}
         return tokens, {
@@ -118,7 +123,6 @@ class Sampler:
         edited = np.flatnonzero(table.edited[index]).tolist()
         if not edited:
             return logits
-        named: dict[str, list[int]] = {}
         for row in edited:
             slot = int(index[row])
             bias = table.bias.get(slot)
@@ -126,28 +130,9 @@ class Sampler:
                 logits[row, torch.from_numpy(bias[0]).to(logits.device)] += torch.from_numpy(bias[1]).to(logits.device)
             if table.generated[slot] < table.min_new[slot]:
                 logits[row, torch.from_numpy(table.ends[slot]).to(logits.device)] = float("-inf")
-            processor = table.requests[slot].logit_processor
-            if processor is not None:
-                named.setdefault(processor, []).append(row)
-        for name, rows in named.items():
-            self._process(name, logits, rows, index)
+        if self._processing:
+            self.errors = self._processing.apply(logits, index.tolist())
         return logits
-
-    def _process(self, name: str, logits: torch.Tensor, rows: list[int], index: NDArray[np.int64]) -> None:
-        table = self._slots
-        views = [
-            ProcessorRow(
-                rid=table.requests[slot].rid,
-                slot=slot,
-                generated=int(table.generated[slot]),
-                params=table.requests[slot].sampling.custom_params or {},
-            )
-            for slot in (int(index[row]) for row in rows)
-        ]
-        places = torch.tensor(rows, device=logits.device)
-        chosen = logits[places]
-        changed = self._processors[name](chosen, views)
-        logits[places] = chosen if changed is None else changed.to(logits.dtype)
 
     def _rescue(self, logits: torch.Tensor, index: NDArray[np.int64], tokens: torch.Tensor) -> torch.Tensor:
         """Rows where nothing is left to draw from get an end token."""
