@@ -27,6 +27,8 @@ _DENSE = {
     torch.bfloat16: ("BF16", torch.int16),
 }
 _SCALED = {"int4": "INT4_GROUP", "int8": "INT8_CHANNEL", "fp8": "F8_E4M3"}
+_WIDE = ("F32", "F16")
+"""Formats that rounding to bf16 would make coarser: always multiplied in float32."""
 _MANY = 8
 """Matrices that one call multiplies at most."""
 
@@ -34,11 +36,12 @@ _MANY = 8
 class Matrix:
     """Matrices stacked by rows, each packed in its own format."""
 
-    __slots__ = ("__weakref__", "columns", "offsets", "parts", "rows", "strides")
+    __slots__ = ("__weakref__", "columns", "offsets", "parts", "rows", "strides", "wide")
 
     def __init__(self, parts: Sequence[linear.Packed]) -> None:
         self.parts = list(parts)
         self.columns = parts[0].n_in
+        self.wide = any(part.format in _WIDE for part in parts)
         ends = np.cumsum([part.n_out for part in parts]).tolist()
         self.rows = ends[-1]
         self.offsets = [0, *ends[:-1]]
@@ -83,6 +86,7 @@ class KernelLinear:
                 ldx=x.stride(0),
                 ldo=packed.strides,
                 exact=kernels.exact,
+                bf16_from=None if packed.wide else kernels.bf16_from,
             )
         return out
 

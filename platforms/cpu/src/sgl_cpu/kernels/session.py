@@ -45,6 +45,9 @@ class Kernels:
     arena: Arena = field(default_factory=Arena)
     packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
     """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
+    bf16_from: int | None = None
+    """While the layers of a step run: its rows and requests from here on are prompts, multiplied in bf16 tiles where the machine
+    has them and the weights are no wider. None: none are, and a head's never."""
     pilot: ThreadPilot = field(init=False)
     packings: int = 0
     """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
