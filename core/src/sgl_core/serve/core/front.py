@@ -38,6 +38,7 @@ from .prompts import Encoder
 from .request import ModelCard, TextRequest
 from .run import Run
 from .tokenizer import TextTokenizer
+from .validate import check_generates
 
 log = logging.getLogger("sgl.front")
 
@@ -180,9 +181,11 @@ class Front:
     def submit(self, requests: Sequence[TextRequest]) -> Run:
         """Send requests to the worker as one run. Choices are numbered over all requests: those of the first come first.
 
-        Raises RequestError: 503 where the server is not ready, 400 for a request id that is in use.
+        Raises RequestError: 503 where the server is not ready, 400 for a request id that is in use and for a model that writes no text.
         """
         self.check_open()
+        if not all(request.embed for request in requests):
+            check_generates(self.card)
         now = time.monotonic()
         serial = f"{next(self._serial):x}"
         rids = list(dict.fromkeys(request.rid for request in requests if request.rid)) or [uuid.uuid4().hex]
@@ -236,13 +239,14 @@ class Front:
             priority=request.priority,
             stream_interval=interval,
             embed=request.embed,
+            second_segment=request.second_segment,
             grammar=request.grammar,
             lora=request.lora,
+            logit_processor=request.logit_processor,
             group=group,
             cache_salt=request.cache_salt,
             arrival=choice.arrived,
         )
-            logit_processor=request.logit_processor,
 
     def _abort(self, run: Run, why: Failed | None = None) -> None:
         """End a run that nobody waits for, or that failed: then observers are told ``why`` of each of its choices."""
