@@ -25,6 +25,7 @@ from .messages import (
     ToWorker,
 )
 from .scheduler import Scheduler
+from .step_trace import StepTrace
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +171,13 @@ class EngineLoop:
             scheduler.pause(args.get("mode", "in_place"))
             self._flush()
             return True
+        if op == "start_profile":
+            if scheduler.trace is not None:
+                raise ValueError("a profile is being recorded already: send /stop_profile first")
+            scheduler.trace = StepTrace.from_request(args)
+            return str(scheduler.trace.folder)
+        if op == "stop_profile":
+            return scheduler.stop_trace()
         if op == "log_level":
             logging.getLogger().setLevel(args["level"])
             return True

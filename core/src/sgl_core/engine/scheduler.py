@@ -22,6 +22,7 @@ from .messages import Abort, Generate, Output, Stats
 from .outputs import make_output
 from .request import DONE, QUEUED, Request
 from .state import EngineState, Flight
+from .step_trace import StepTrace
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ class Scheduler:
         self.state = state
         self.outputs: list[Output] = []
         self.paused = False
+        self.trace: StepTrace | None = None
+        """Steps are recorded while there is one."""
         self._worker = worker
         self._late_masks = bool(getattr(worker, "late_masks", False))
         self._overlap = getattr(worker, "overlaps", True) and not state.limits.disable_overlap_schedule
@@ -133,6 +136,7 @@ class Scheduler:
 
     def _submit(self) -> bool:
         state = self.state
+        began = self._clock()
         built = self._batcher.build()
         if built is None:
             return False
@@ -142,7 +146,8 @@ class Scheduler:
             self._batcher.fill_masks(batch)
         batch.masks_ready = late
         try:
-            flight.began = self._clock()
+            flight.built, flight.submitted = began, self._clock()
+            flight.began = flight.submitted
             flight.step = self._worker.submit(batch)
         except Exception as error:
             self._step_failed(flight, error)
@@ -161,17 +166,22 @@ class Scheduler:
             self._step_failed(flight, error)
             return
         self._failures = 0
-        self._learn(flight)
+        ended = self._learn(flight)
         self._step_over(flight)
         self._collector.collect(flight, result)
+        if self.trace is not None:
+            self.trace.step(flight, ended, self._clock())
+            if self.trace.full:
+                self.stop_trace()
 
-    def _learn(self, flight: Flight) -> None:
-        """What the step took; the one that waited behind it starts now."""
+    def _learn(self, flight: Flight) -> float:
+        """What the step took; the one that waited behind it starts now. Gives the time."""
         now = self._clock()
         if flight.chunks:
             self.state.pace.note(sum(chunk.count for chunk in flight.chunks), now - flight.began)
         for waiting in self.state.flights:
             waiting.began = now
+        return now
 
     def _step_over(self, flight: Flight) -> None:
         state = self.state
@@ -322,6 +332,16 @@ class Scheduler:
             step_seconds=counters.step_seconds,
             steps=counters.steps,
         )
+
+    def stop_trace(self) -> str:
+        """End the recording of steps and write it; gives the file. Raises ValueError where nothing is recorded."""
+        if self.trace is None:
+            raise ValueError(
+                "no profile is being recorded: send /start_profile first (one of num_steps ends by itself)"
+            )
+        path, self.trace = self.trace.write(), None
+        log.info("the profile is in %s", path)
+        return str(path)
 
     def close(self) -> None:
         """Stop the compile threads."""

@@ -38,6 +38,9 @@ class Flight:
     slots: Ints
     sampled: Ints
     chunks: list[Chunk]
+    built: float = 0.0
+    """When the scheduler began with it."""
+    submitted: float = 0.0
     began: float = 0.0
     """When the step could start: at its submission, or when the one before it ended."""
 
