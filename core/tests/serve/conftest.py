@@ -165,3 +165,17 @@ def launch(model: Path) -> Iterator[Callable[..., Process]]:
     yield start
     for process in started:
         process.close()
+
+
+@pytest.fixture(scope="session")
+def certificate() -> Callable[..., tuple[str, str]]:
+    """``certificate(folder, name, *options of openssl req)``: one for 127.0.0.1 that signs itself, and its key."""
+
+    def make(folder: Path, name: str, *more: str) -> tuple[str, str]:
+        cert, key = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
+        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"]
+        words += [*(more or ("-nodes",)), "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+        subprocess.run(["openssl", *words, "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=30)
+        return cert, key
+
+    return make

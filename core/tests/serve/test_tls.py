@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import ssl
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,31 +19,10 @@ from sgl_core.serve.tls import TlsFiles, TlsRefresh, tls_files
 pytestmark = pytest.mark.anyio
 
 
-def openssl(*words: str) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=30)
-
-
-def certificate(folder: Path, name: str, *more: str) -> tuple[str, str]:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
-    cert, key = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
-    new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"]
-    openssl(
-        *new,
-        *(more or ("-nodes",)),
-        "-subj",
-        f"/CN={name}",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-        "-keyout",
-        key,
-        "-out",
-        cert,
-    )
-    return cert, key
-
-
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+def pairs(
+    tmp_path_factory: pytest.TempPathFactory, certificate: Callable[..., tuple[str, str]]
+) -> dict[str, tuple[str, str]]:
     folder = tmp_path_factory.mktemp("tls")
     return {name: certificate(folder, name) for name in ("one", "two")}
 
@@ -87,7 +65,7 @@ async def test_changed_files_are_taken_up_without_a_restart(pairs: dict[str, tup
     server.close()
 
 
-def test_wrong_files_are_told_at_start(pairs: dict[str, tuple[str, str]], tmp_path: Path) -> None:
+def test_wrong_files_are_told_at_start(pairs: dict[str, tuple[str, str]], tmp_path: Path, certificate: Any) -> None:
     (one, key), (_, other) = pairs["one"], pairs["two"]
     with pytest.raises(ConfigError, match="cannot be used"):
         TlsFiles(certificate=one, key=other).context()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -321,4 +323,7 @@ class NullRuntime:
 
 def probe() -> Facts:
     """Facts of the null platform. It is tried only when it is asked for (``--device null``)."""
-    return Facts(platform="null", name="null", device="null", device_name="no device", device_count=1)
+    libraries = {"granian": version("granian")} if find_spec("granian") else {}
+    return Facts(
+        platform="null", name="null", device="null", device_name="no device", device_count=1, libraries=libraries
+    )

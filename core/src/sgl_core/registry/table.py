@@ -70,6 +70,7 @@ TABLE: tuple[RegistryInfo, ...] = (
     RegistryInfo("kv_transports", Spec, "KV transfer between prefill and decode servers"),
     RegistryInfo("rl_on_policy_targets", Spec, "training systems whose numerics serving can match"),
     RegistryInfo("model_sources", ModelSourceSpec, "where a MODEL argument may come from"),
+    RegistryInfo("http_servers", Spec, "servers that speak HTTP for the application"),
     RegistryInfo("commands", CommandSpec, "subcommands of sgl"),
     RegistryInfo("hooks", Spec, "plugins that receive one-to-many events"),
 )

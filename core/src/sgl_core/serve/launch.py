@@ -1,20 +1,16 @@
-"""The server process: binds its port, spawns the worker, serves over uvicorn, drains on a signal, leaves nothing behind."""
+"""The server process: binds its port, spawns the worker, serves HTTP, drains on a signal, leaves nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
-
-import uvicorn
-from starlette.types import ASGIApp
 
 from sgl_core.config import ConfigError, ServerArgs
 from sgl_core.registry import Registries
@@ -28,7 +24,8 @@ from .host import Host, SingleHost
 from .models.host import ModelsHost
 from .models.named import several
 from .prepare import prepare
-from .tls import TlsRefresh, tls_files
+from .servers.contract import HttpServer, server_class
+from .tls import tls_files
 from .tracing import Tracing, make_tracing
 
 log = logging.getLogger("sgl.launch")
@@ -48,7 +45,8 @@ def serve(args: ServerArgs, registries: Registries) -> int:
     try:
         hooks = Hooks(registries)
         host = make_host(args, registries, hooks, [tracing] if tracing is not None else [])
-        return run_loop(_Server(host, hooks, tracing, listener, begun).run())
+        http = server_class(registries, host.config)
+        return run_loop(_Server(host, http, hooks, tracing, listener, begun).run())
     finally:
         listener.close()
         if tracing is not None:
@@ -102,21 +100,20 @@ def run_loop(main: Coroutine[Any, Any, int]) -> int:
         loop.close()
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn without its own signal handlers: the drain comes first."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class _Server:
     """One run of the server."""
 
     def __init__(
-        self, host: Host, hooks: Hooks, tracing: Tracing | None, listener: socket.socket, begun: float
+        self,
+        host: Host,
+        http: type[HttpServer],
+        hooks: Hooks,
+        tracing: Tracing | None,
+        listener: socket.socket,
+        begun: float,
     ) -> None:
         self._host = host
+        self._http = http
         self._tracing = tracing
         self._hooks = hooks
         self._config = host.config
@@ -135,19 +132,11 @@ class _Server:
             app = wrapped(await host.start(), self._hooks, self._config)
             if self._tracing is not None:
                 app = self._tracing.surround(app)
-            http = self._uvicorn_config(app)
-            http.load()
+            server = self._http(app, self._listener, self._config)
         except BaseException:
             await host.close()
             raise
-        files = tls_files(self._config)
-        refresh: asyncio.Task[None] | None = None
-        if files is not None:
-            http.ssl = files.context()
-            if self._config.get("enable_ssl_refresh"):
-                refresh = asyncio.create_task(TlsRefresh(files, http.ssl).run())
-        server = _Uvicorn(http)
-        serving = asyncio.create_task(server.serve(sockets=[self._listener]))
+        serving = asyncio.create_task(server.serve())
         try:
             if not await self._load(serving):
                 return 1 if not self._forced else FORCED
@@ -156,28 +145,11 @@ class _Server:
                 host.kill()
         finally:
             self._hooks.call("sgl_shutdown")
-            server.should_exit = True
-            server.force_exit = self._forced
+            server.stop(at_once=self._forced)
             host.end_runs()
-            if refresh is not None:
-                refresh.cancel()
             await asyncio.wait({serving}, timeout=10)
             await host.close()
         return FORCED if self._forced else 0
-
-    def _uvicorn_config(self, app: ASGIApp) -> uvicorn.Config:
-        config = self._config
-        level = config.get("log_level_http") or config.get("log_level") or "info"
-        return uvicorn.Config(
-            app,
-            log_level=level.lower(),
-            log_config=None,
-            lifespan="on",
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=5,
-            root_path=config.get("fastapi_root_path") or "",
-            server_header=False,
-        )
 
     async def _load(self, serving: asyncio.Task[None]) -> bool:
         """Wait for the model, with health 503 meanwhile; false where it cannot be loaded or a signal came first."""

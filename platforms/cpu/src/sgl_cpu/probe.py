@@ -32,7 +32,7 @@ _X86_WORDS = frozenset(
     ]
 )
 _ARM_WORDS = {"asimd": "neon", "asimddp": "dotprod", "sve": "sve", "sve2": "sve2", "bf16": "bf16", "i8mm": "i8mm"}
-_LIBRARIES = ("torch", "transformers", "sgl-ops", "xgrammar", "llguidance")
+_LIBRARIES = ("torch", "transformers", "sgl-ops", "xgrammar", "llguidance", "granian")
 
 
 def probe(root: Path = Path("/")) -> Facts:
