@@ -21,6 +21,11 @@ TORCH = {
     "float8_e4m3fn": torch.float8_e4m3fn,
 }
 
+U = 2.0**-8
+"""The largest relative error of rounding to bf16 (8 significant bits)."""
+TILES = sgl_ops.bf16_tiles()
+needs_tiles = pytest.mark.skipif(not TILES, reason="no bf16 tiles in this instruction set")
+
 
 class Case:
     """A ragged batch with its paged cache, filled through the library's own KV write."""
@@ -182,3 +187,66 @@ def test_bad_shapes_are_refused() -> None:
     case.heads, case.kv_heads, case.dim = 1, 1, 24
     with pytest.raises(sgl_ops.OpsError, match="multiples of 16"):
         case.run()
+
+
+@needs_tiles
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    lens=st.lists(st.tuples(st.integers(0, 300), st.sampled_from([1, 1, 2, 7, 40, 90])), min_size=1, max_size=4),
+    heads=st.sampled_from([(1, 1), (3, 3), (2, 4), (1, 7)]),
+    dim=st.sampled_from([16, 64, 80]),
+    page=st.sampled_from([1, 16, 24]),
+    kv_dtype=st.sampled_from(["float32", "float16", "bfloat16", "float8_e4m3fn", "int8"]),
+    window=st.sampled_from([0, 0, 5, 100]),
+    softcap=st.sampled_from([0.0, 20.0]),
+    sinks=st.booleans(),
+)
+def test_bf16_against_the_dense_oracle(
+    seed: int,
+    lens: list[tuple[int, int]],
+    heads: tuple[int, int],
+    dim: int,
+    page: int,
+    kv_dtype: str,
+    window: int,
+    softcap: float,
+    sinks: bool,
+) -> None:
+    """A score is off by at most (2 u + u^2) sum |q k| scale =: s, so a weight by a factor e^(2 s) at most (its own score and the
+    denominator's), and by u more for its own rounding; a value by u. With the largest s and |v| of the case:
+    |got - want| <= (e^(2 s) (1 + u)^2 - 1) max |v|."""
+    case = Case(seed, lens, *heads, dim, page, kv_dtype)
+    sink = np.random.default_rng(seed).standard_normal(case.heads).astype(np.float32) if sinks else None
+    got, want = case.run(window=window, softcap=softcap, sinks=sink, bf16_from=0), case.oracle(window, softcap, sink)
+    largest_key = max(float(np.sqrt((k.astype(np.float64) ** 2).sum(-1)).max()) for k in case.keys)
+    largest_query = float(np.sqrt((case.q.astype(np.float64) ** 2).sum(-1)).max())
+    s = (2 * U + U * U) * largest_query * largest_key * case.dim**-0.5
+    largest_value = max(float(np.abs(v).max()) for v in case.values)
+    assert (np.abs(got - want) <= np.expm1(2 * s + 2 * U + 1e-4) * largest_value).all()
+    assert np.sqrt(np.mean((got - want) ** 2)) <= 2 * U * np.sqrt(np.mean(want**2))
+
+
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("window", [0, 300])
+def test_bf16_gives_equal_bits_whatever_the_chunks_and_threads(kv_dtype: str, window: int) -> None:
+    whole = Case(11, [(0, 700)], 2, 3, 32, 16, kv_dtype)
+    full = whole.run(window=window, bf16_from=0)
+    assert (full != whole.run(window=window)).any() == TILES
+    for first, count in ((0, 1), (699, 1), (650, 50), (255, 2), (100, 411)):
+        part = Case(11, [(0, 700)], 2, 3, 32, 16, kv_dtype)
+        part.contexts, part.queries, part.tokens = np.array([first], np.int32), np.array([count], np.int32), count
+        part.q = np.ascontiguousarray(whole.q[first : first + count])
+        for threads in (1, 3):
+            sgl_ops.set_threads(threads)
+            np.testing.assert_array_equal(part.run(window=window, bf16_from=0), full[first : first + count])
+    sgl_ops.set_threads()
+
+
+def test_decode_rows_beside_prompt_chunks() -> None:
+    """Requests 0 and 1 share a prefix and decode; 2 and 3 are chunks of prompts on the same prefix, one of a single token."""
+    case = Case(3, [(600, 1), (550, 1), (530, 1), (512, 40)], 2, 3, 32, 16, "bfloat16")
+    case.table[1:, :32] = case.table[0, :32]
+    plain, tiles, mixed = case.run(), case.run(bf16_from=0), case.run(bf16_from=2)
+    np.testing.assert_array_equal(mixed[:2], plain[:2])
+    np.testing.assert_array_equal(mixed[2:], tiles[2:])

@@ -7,6 +7,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,12 @@ GGUF = {
     "Q5_K": (256, 176, [0, 2]),
     "Q6_K": (256, 210, [208]),
 }
+
+FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn}
+U = 2.0**-8
+"""The largest relative error of rounding to bf16 (8 significant bits)."""
+TILES = sgl_ops.bf16_tiles()
+needs_tiles = pytest.mark.skipif(not TILES, reason="no bf16 tiles in this instruction set")
 
 
 def raw_gguf(rng: np.random.Generator, fmt: str, n_out: int, blocks: int) -> np.ndarray:
@@ -106,7 +113,7 @@ def close_with_shift(got: np.ndarray, shift: np.ndarray, weight: np.ndarray, x: 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    fmt=st.sampled_from(["F32", "F16", "BF16", "F8_E4M3"]),
+    fmt=st.sampled_from(list(FLOATS)),
     n_out=st.integers(1, 40),
     n_in=st.integers(1, 130),
     rows=st.integers(1, 27),
@@ -114,12 +121,9 @@ def close_with_shift(got: np.ndarray, shift: np.ndarray, weight: np.ndarray, x: 
     seed=st.integers(0, 2**31),
 )
 def test_float_formats(fmt: str, n_out: int, n_in: int, rows: int, group: int, seed: int) -> None:
-    import torch
-
     rng = np.random.default_rng(seed)
     weight = torch.from_numpy(rng.standard_normal((n_out, n_in), dtype=np.float32))
-    dtype = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn}[fmt]
-    stored = weight.to(dtype).contiguous()
+    stored = weight.to(FLOATS[fmt]).contiguous()
     scales = None
     real = stored.float().numpy()
     if fmt == "F8_E4M3":
@@ -243,3 +247,141 @@ def test_bad_calls_say_what_is_wrong() -> None:
     a, b = pack("F32", np.zeros((1, 8), np.float32), 1, 8), pack("F32", np.zeros((1, 9), np.float32), 1, 9)
     with pytest.raises(sgl_ops.OpsError, match="cannot share x"):
         run_many([a, b], np.zeros((1, 9), np.float32), [np.zeros(1, np.float32)] * 2)
+
+
+def rounded(x: np.ndarray, *, away: bool = False) -> np.ndarray:
+    """x in bf16, ties to even or away from zero."""
+    wide = np.ascontiguousarray(x, dtype=np.float32)
+    if away:
+        return ((wide.view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+    return torch.from_numpy(wide).to(torch.bfloat16).double().numpy()
+
+
+def within_bf16(got: np.ndarray, x: np.ndarray, packed: Packed, added: np.ndarray | float = 0.0) -> None:
+    """|got - sum(x w)| <= (2 u + u^2 + n 2^-23) sum |x w|: x and w are rounded to bf16 once each and summed in f32; and no further from the product of the rounded numbers than f32 sums are, but for a few weights
+    that lie so near to a tie that f32 decides where they go."""
+    weight = packed.dequantize().astype(np.float64)
+    size = np.abs(x).astype(np.float64) @ np.abs(weight).T + np.abs(added)
+    bound = (2 * U + U * U + x.shape[1] * 2.0**-23) * size + 1e-6
+    assert (np.abs(got - added - x.astype(np.float64) @ weight.T) <= bound).all()
+    exact = rounded(x) @ rounded(weight, away=packed.format not in FLOATS).T + added
+    ties = 4 * 2 * U * np.abs(x).max() * np.abs(weight).max()
+    assert (np.abs(got - exact) <= 4e-6 * size + ties).all()
+
+
+def packed_float(fmt: str, rng: np.random.Generator, n_out: int, n_in: int) -> Packed:
+    weight = torch.from_numpy(rng.standard_normal((n_out, n_in), dtype=np.float32)).to(FLOATS[fmt]).contiguous()
+    groups = -(-n_in // 64)
+    if fmt != "F8_E4M3" or groups == 1:
+        return pack(fmt, weight.data_ptr(), n_out, n_in)
+    scales = rng.uniform(0.5, 2, (n_out, groups)).astype(np.float32)
+    return pack(fmt, weight.data_ptr(), n_out, n_in, scales=scales, group=64)
+
+
+@needs_tiles
+@settings(max_examples=60, deadline=None)
+@given(
+    fmt=st.sampled_from([*sorted(GGUF), *FLOATS]),
+    n_out=st.integers(1, 90),
+    blocks=st.integers(1, 5),
+    odd=st.integers(0, 31),
+    rows=st.sampled_from([1, 2, 15, 16, 17, 32, 33, 70, 300]),
+    seed=st.integers(0, 2**31),
+    bias=st.booleans(),
+    accumulate=st.booleans(),
+)
+def test_bf16_in_every_format(
+    fmt: str, n_out: int, blocks: int, odd: int, rows: int, seed: int, bias: bool, accumulate: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    if fmt in FLOATS:
+        packed = packed_float(fmt, rng, n_out, blocks * 32 - odd)
+    else:
+        packed = pack(fmt, raw_gguf(rng, fmt, n_out, blocks), n_out, blocks * GGUF[fmt][0])
+    x = rng.standard_normal((rows, packed.n_in), dtype=np.float32)
+    start = rng.standard_normal((rows, n_out), dtype=np.float32)
+    b = rng.standard_normal(n_out, dtype=np.float32) if bias else None
+    out = start.copy()
+    packed.run(x, out, b, accumulate=accumulate, bf16_from=0)
+    within_bf16(out, x, packed, (b if bias else 0.0) + (start if accumulate else np.zeros_like(start)))
+
+
+@needs_tiles
+@pytest.mark.parametrize("group", [0, 32, 128])
+def test_bf16_of_int8_channels_and_int4_groups(group: int) -> None:
+    rng = np.random.default_rng(4)
+    n_out, n_in, rows = 37, 200, 19
+    x, out = rng.standard_normal((rows, n_in), dtype=np.float32), np.empty((rows, n_out), np.float32)
+    eight = pack(
+        "INT8_CHANNEL",
+        rng.integers(-128, 128, (n_out, n_in), dtype=np.int8),
+        n_out,
+        n_in,
+        scales=rng.uniform(0.001, 0.02, n_out).astype(np.float32),
+    )
+    groups = -(-n_in // group) if group else 1
+    scales, zeros = (
+        rng.uniform(0.001, 0.02, (n_out, groups)).astype(np.float32),
+        rng.integers(0, 16, (n_out, groups)).astype(np.float32),
+    )
+    four = pack(
+        "INT4_GROUP",
+        rng.integers(0, 16, (n_out, n_in), dtype=np.uint8),
+        n_out,
+        n_in,
+        scales=scales,
+        zeros=zeros,
+        group=group,
+    )
+    for packed in (eight, four):
+        packed.run(x, out, bf16_from=0)
+        within_bf16(out, x, packed)
+
+
+@pytest.mark.parametrize("fmt", ["Q4_1", "Q6_K", "Q8_0", "BF16"])
+def test_bf16_depends_on_the_row_alone(fmt: str) -> None:
+    """Rows before bf16_from have the bits of a call without it, rows behind those of a call with nothing else, in any batch."""
+    rng = np.random.default_rng(7)
+    n_out, blocks = 80, 6 if fmt == "BF16" or GGUF[fmt][0] == 32 else 2
+    packed = (
+        packed_float(fmt, rng, n_out, 192)
+        if fmt == "BF16"
+        else pack(fmt, raw_gguf(rng, fmt, n_out, blocks), n_out, blocks * GGUF[fmt][0])
+    )
+    x = rng.standard_normal((700, packed.n_in), dtype=np.float32)
+    plain, tiles, mixed = (np.empty((700, n_out), np.float32) for _ in range(3))
+    packed.run(x, plain)
+    packed.run(x, tiles, bf16_from=0)
+    assert (tiles != plain).any() == TILES
+    for threads in (1, 3):
+        sgl_ops.set_threads(threads)
+        for first in (0, 1, 16, 33, 699, 700):
+            packed.run(x, mixed, bf16_from=first)
+            np.testing.assert_array_equal(mixed[:first], plain[:first])
+            np.testing.assert_array_equal(mixed[first:], tiles[first:])
+        for first, count in ((0, 1), (5, 2), (17, 40), (100, 600)):
+            part = np.empty((count, n_out), np.float32)
+            packed.run(x[first : first + count], part, bf16_from=0)
+            np.testing.assert_array_equal(part, tiles[first : first + count])
+    sgl_ops.set_threads()
+    packed.run(x, mixed, exact=True, bf16_from=0)
+    packed.run(x, plain, exact=True)
+    np.testing.assert_array_equal(mixed, plain)
+
+
+def test_bf16_of_many_matrices_and_strides() -> None:
+    rng = np.random.default_rng(5)
+    packs = [
+        pack("Q4_1", raw_gguf(rng, "Q4_1", 48, 3), 48, 96),
+        pack("Q8_0", raw_gguf(rng, "Q8_0", 16, 3), 16, 96),
+        packed_float("F32", rng, 7, 96),
+    ]
+    x, out = rng.standard_normal((40, 128), dtype=np.float32), np.full((40, 80), 77, dtype=np.float32)
+    run_many(packs, x, [out[:, 0:], out[:, 48:], out[:, 64:]], rows=40, ldx=128, ldo=[80, 80, 80], bf16_from=9)
+    for packed, at in zip(packs, (0, 48, 64), strict=True):
+        single = np.empty((40, packed.n_out), np.float32)
+        packed.run(np.ascontiguousarray(x[:, :96]), single, bf16_from=9)
+        np.testing.assert_array_equal(out[:, at : at + packed.n_out], single)
+    assert (out[:, 71:] == 77).all()
+    with pytest.raises(sgl_ops.OpsError, match="bf16 from row -1"):
+        packs[0].run(x, out, rows=1, bf16_from=-1)
