@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from sgl_core.api.grammar import GrammarError
 from sgl_core.api.parsers import CallSyntax
 
+from .schema.plain import ANNOTATIONS
 from .schema.read import read_schema
-from .schema.walk import resolve
+from .text_value import Split, as_json, expression, split
+
+_HELD = frozenset(
+    {"type", "properties", "required", "additionalProperties", "unevaluatedProperties", "$defs", "definitions"}
+)
+"""Keywords of a parameters schema that hold when its declared properties are written in order and no others."""
 
 
 def literal(text: str, special: Mapping[str, int] | None = None) -> str:
@@ -84,33 +91,70 @@ def _arguments(
         return f"arguments_{index}"
     if syntax["arguments"] != "parameter_tags":
         raise GrammarError("this model family's calls cannot be enforced by a grammar")
-    if not isinstance(schema, dict):
-        raise GrammarError(f"the parameters of {tool['name']} are not an object schema")
+    unheld = sorted(set(schema) - _HELD - ANNOTATIONS) if isinstance(schema, dict) else ["true"]
+    missing = sorted(set(schema.get("required", ())) - set(schema.get("properties", ()))) if not unheld else []
+    if unheld or missing or schema.get("type", "object") != "object":
+        what = f"keyword {unheld[0]}" if unheld else f"required but undeclared {missing[0]}" if missing else "type"
+        raise GrammarError(f"the parameters of {tool['name']} cannot be enforced in this family's tag syntax: {what}")
     terms: list[str] = []
     required = set(schema.get("required", ()))
+    tags = _tags(syntax)
     for number, (key, declared) in enumerate(schema.get("properties", {}).items()):
         name = f"parameter_{index}_{number}"
-        is_text = _is_text(declared, schema)
-        begin = syntax["parameter_begin"].replace("{key}", key).replace("{string}", str(is_text).lower())
-        end = syntax["parameter_end"]
-        if is_text:
-            rules.append(f"{name}_text[suffix={json.dumps(end, ensure_ascii=False)}]: /(?s:.*)/")
-            rules.append(f"{name}: {literal(begin, special)} {name}_text")
-        else:
-            inner = {**declared, **{k: schema[k] for k in ("$defs", "definitions") if k in schema}}
-            rules.append(f"{name}_value: %json {json.dumps(inner)}")
-            rules.append(f"{name}: {literal(begin, special)} {name}_value {literal(end, special)}")
+        try:
+            ways = _ways(syntax, name, key, split(declared, schema), schema, tags, special, rules)
+        except GrammarError as error:
+            raise GrammarError(f"{tool['name']}, parameter {key}: {error}") from None
+        rules.append(f"{name}: {' | '.join(ways)}")
         terms.append(name if key in required else f"{name}?")
     return " ".join(terms)
 
 
-def _is_text(declared: Any, root: Mapping[str, Any]) -> bool:
-    """Whether a parameter is written as bare text; constrained strings are written as their alternatives."""
-    if isinstance(declared, Mapping) and "$ref" in declared:
-        declared = resolve(root, declared["$ref"])
-    if not isinstance(declared, Mapping) or declared.get("type") != "string":
-        return False
-    limits = {"enum", "const", "pattern", "format", "minLength", "maxLength"} & set(declared)
-    if limits:
-        raise GrammarError(f"a text parameter with {min(limits)} cannot be enforced in this family's tag syntax")
-    return True
+def _ways(
+    syntax: Mapping[str, str],
+    name: str,
+    key: str,
+    value: Split,
+    root: Mapping[str, Any],
+    tags: list[str],
+    special: Mapping[str, int],
+    rules: list[str],
+) -> list[str]:
+    """How one parameter may be written: as bare text, as JSON, or either; rules of their own are appended to ``rules``."""
+
+    def begin(text: bool) -> str:
+        return literal(syntax["parameter_begin"].replace("{key}", key).replace("{string}", str(text).lower()), special)
+
+    end, ways = syntax["parameter_end"], []
+    looks = frozenset[str]() if "{string}" in syntax["parameter_begin"] else value.types
+    counted = any(_counts(other) for other in value.structured)
+    terminals = [(True, expression(value.texts, looks, tags, counted=counted))] if value.texts else []
+    if value.texts:  # a lexer that could also read a text reads nothing shorter, so words and numbers end as texts do
+        terminals += [(False, f"/({'|'.join(value.scalars)})/")] if value.scalars else []
+        others = value.structured
+    else:
+        others = list(value.others)
+    for number, (text, body) in enumerate(terminals):
+        term = f"{name}_{number}".upper()
+        rules.append(f"{term}: {body}")
+        if any(marker in end for marker in special):
+            ways.append(f"{begin(text)} {term} {literal(end, special)}")
+        else:
+            rules.append(f"{name}_{number}_ended[suffix={json.dumps(end, ensure_ascii=False)}]: {term}")
+            ways.append(f"{begin(text)} {name}_{number}_ended")
+    if others:
+        rules.append(f"{name}_value: %json {as_json(others[0] if len(others) == 1 else {'anyOf': others}, root)}")
+        ways.append(f"{begin(False)} {name}_value {literal(end, special)}")
+    return ways
+
+
+def _counts(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema's values may begin as numbers do, as far as its type tells."""
+    return schema.get("type") not in ("object", "array", "boolean", "null")
+
+
+def _tags(syntax: Mapping[str, str]) -> list[str]:
+    """What a text must not hold, for it would end the parameter or the call where it is read."""
+    begin = syntax["parameter_begin"].split("{")[0]
+    closing = re.findall(r"<[^>]+>", syntax["parameter_end"] + syntax["end"])
+    return list(dict.fromkeys([*(tag for tag in (begin.strip(),) if tag), *closing]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from .walk import resolve, step, subschemas
 
-_ANNOTATIONS = frozenset(
+ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 )
 _DEFINITIONS = frozenset({"$defs", "definitions"})
@@ -42,7 +42,7 @@ def _problem(node: Any, root: Mapping[str, Any]) -> str:
         return ""
     if not isinstance(node, Mapping):
         return "true"
-    keys = set(node) - _ANNOTATIONS - _DEFINITIONS
+    keys = set(node) - ANNOTATIONS - _DEFINITIONS
     if "$ref" in keys:
         return "" if keys == {"$ref"} and _plain_reference(node["$ref"], root) else "$ref"
     if "anyOf" in keys:
