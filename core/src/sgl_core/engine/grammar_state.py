@@ -103,13 +103,16 @@ class Constraint:
         self.active = self.reasoning_end is None or self.reasoning_end.reached(output_ids)
         return True
 
-    def jump(self, most: int, ends: Container[int]) -> list[int]:
-        """Accept the tokens that must come next, at most ``most`` and none of ``ends``; gives them in order."""
+    def jump(self, least: int, most: int, ends: Container[int]) -> list[int]:
+        """Accept the tokens that must come next, at most ``most`` and none of ``ends``; gives them in order. None where the first run
+        that the matcher knows is shorter than ``least``."""
         taken: list[int] = []
         if not self.active or self.opening or self.broken:
             return taken
         try:
             while run := self.matcher.forced():
+                if not taken and len(run) < least:
+                    break
                 for token in run:
                     if len(taken) == most or token in ends or not self.matcher.accept(token):
                         return taken
