@@ -1,4 +1,5 @@
 import re
+import time
 
 import numpy as np
 import pytest
@@ -372,3 +373,13 @@ def test_three_failures_in_a_row_are_fatal():
     driver.add("last", [5], greedy(3))
     with pytest.raises(RuntimeError, match="no"):
         driver.scheduler.turn()
+
+
+def test_the_first_output_says_how_long_its_request_waited():
+    driver = Driver(limits=EngineLimits(max_running_requests=1))
+    for rid, prompt in prompts(3).items():
+        driver.add(rid, prompt, greedy(4), arrival=time.monotonic())
+    driver.run()
+    waited = [driver.records[f"r{n}"].outputs[0].queue_seconds for n in range(3)]
+    assert 0 <= waited[0] < waited[1] < waited[2]
+    assert all(later.queue_seconds == 0 for n in range(3) for later in driver.records[f"r{n}"].outputs[1:])

@@ -106,7 +106,7 @@ async def test_a_dead_workers_requests_count_as_failed(serve: Any) -> None:
 
 async def test_an_observer_that_fails_stops_nothing(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve() as api:
-        monkeypatch.setattr(api.service.metrics, "_ttft", None)
+        monkeypatch.setattr(api.service.metrics, "_sets", None)
         assert (await api.post(TEXT, {"prompt": "hi", "max_tokens": 2})).status_code == 200
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -167,6 +168,8 @@ class Admission:
         """Note what the cache held of the prompt when the request, or the first of its group, was first admitted."""
         if request.reported_cached >= 0:
             return
+        if request.arrival:
+            request.queue_seconds = max(time.monotonic() - request.arrival, 0.0)
         group = self._state.groups.get(request.message.group or "")
         if group is not None:
             if group[0] < 0:

@@ -77,7 +77,8 @@ class Output(msgspec.Struct, kw_only=True, omit_defaults=True):
     ``finish_reason``: ``stop`` (with ``matched`` = the token id), ``length``, ``abort``, ``error`` (with ``message``), or ``""`` while running.
     ``status`` is the HTTP status an error maps to: 400 for a request that cannot be served, 503 for a full queue, 500 for a failed step.
     A Generate whose rid is being served already is answered under that rid too (400), so whoever sends must not reuse one. The end-of-sequence token that ended a request is in ``token_ids``; the front
-    does not print it unless ``no_stop_trim``. ``prompt_logprobs`` and ``cached_tokens`` come with the first output.
+    does not print it unless ``no_stop_trim``. ``prompt_logprobs``, ``cached_tokens`` and ``queue_seconds`` (from arrival
+    to the first admission) come with the first output.
     """
 
     rid: str
@@ -85,6 +86,7 @@ class Output(msgspec.Struct, kw_only=True, omit_defaults=True):
     logprobs: Logprobs | None = None
     prompt_logprobs: Logprobs | None = None
     cached_tokens: int = 0
+    queue_seconds: float = 0.0
     prompt_tokens: int = 0
     embedding: list[float] | None = None
     finish_reason: str = ""

@@ -14,6 +14,7 @@ def first_fields(request: Request) -> dict[str, Any]:
     """What only a request's first output carries."""
     return {
         "cached_tokens": max(request.reported_cached, 0),
+        "queue_seconds": request.queue_seconds,
         "prompt_tokens": request.prompt_len,
         "prompt_logprobs": request.prompt_logprobs,
     }

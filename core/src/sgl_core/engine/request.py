@@ -53,6 +53,8 @@ class Request:
     # bookkeeping of what is reported
     reported_cached: int = -1
     """Cached tokens of the prompt at its first admission; -1 before."""
+    queue_seconds: float = 0.0
+    """From its arrival to its first admission."""
     waits: int = 0
     """Steps it has waited for a prefix that another computes."""
     awaits: Request | None = None

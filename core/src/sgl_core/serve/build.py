@@ -13,9 +13,12 @@ from sgl_core.registry.hooks import Hooks
 from sgl_core.registry.registry import Registry
 
 from .core.crash_dump import CrashDump
+from .core.custom_labels import custom_labels
 from .core.front import Channel, Front
+from .core.metric_figures import Buckets
 from .core.metric_shapes import token_buckets
 from .core.metrics import Metrics
+from .core.metrics_file import MetricsFile
 from .core.observer import Observer
 from .core.request import ModelCard
 from .core.request_log import RequestLog
@@ -63,6 +66,8 @@ def build_service(
     info = server_info(prepared)
     if config.get("crash_dump_folder"):
         observers.append(CrashDump(config.get("crash_dump_folder"), info, card.name))
+    if config.get("export_metrics_to_file"):
+        observers.append(MetricsFile(config.get("export_metrics_to_file_dir"), card.name))
     if hooks is not None and hooks.names():
         observers.append(FinishedHook(hooks))
     front = Front(channel, tokenizer, card, observers=observers, progress=progress)
@@ -111,11 +116,18 @@ def make_metrics(name: str, config: Config, hooks: Hooks | None = None) -> Metri
     metrics = Metrics(
         name,
         config.get("extra_metric_labels"),
-        ttft=config.get("bucket_time_to_first_token") or (),
-        gaps=config.get("bucket_inter_token_latency") or (),
-        latency=config.get("bucket_e2e_request_latency") or (),
-        prompt=token_buckets(config.get("prompt_tokens_buckets"), "prompt_tokens_buckets"),
-        generation=token_buckets(config.get("generation_tokens_buckets"), "generation_tokens_buckets"),
+        buckets=Buckets(
+            ttft=config.get("bucket_time_to_first_token") or (),
+            gaps=config.get("bucket_inter_token_latency") or (),
+            latency=config.get("bucket_e2e_request_latency") or (),
+            prompt=token_buckets(config.get("prompt_tokens_buckets"), "prompt_tokens_buckets"),
+            generation=token_buckets(config.get("generation_tokens_buckets"), "generation_tokens_buckets"),
+        ),
+        custom=custom_labels(
+            config.get("tokenizer_metrics_custom_labels_header"),
+            config.get("tokenizer_metrics_allowed_custom_labels"),
+            config.get("extra_metric_labels") or (),
+        ),
     )
     if hooks is not None:
         hooks.call("sgl_metrics", registry=metrics.plugins)

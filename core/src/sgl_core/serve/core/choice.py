@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sgl_core.api.parsers import CallArguments, CallStart, ParseEvent, ReasoningDelta, TextDelta
 from sgl_core.engine.messages import Logprobs, Output
@@ -39,7 +39,9 @@ class Choice:
         "first_at",
         "index",
         "kept",
+        "labels",
         "last_at",
+        "queue_seconds",
         "request",
         "rid",
         "stopped_here",
@@ -58,8 +60,11 @@ class Choice:
         self.last_at = self.before = 0.0
         self.tokens = 0
         self.cached_tokens = 0
+        self.queue_seconds = 0.0
         self.kept: list[int] | None = None
         """The tokens of the answer, where an observer set a list to keep them in."""
+        self.labels: Mapping[str, str] | None = None
+        """The metric labels that the client sent, where the metrics set them."""
         self.done = False
         self.stopped_here = False
         self._factory = factory
@@ -106,6 +111,7 @@ class Choice:
         self._started = True
         self.first_at = now
         self.cached_tokens = out.cached_tokens
+        self.queue_seconds = out.queue_seconds
         prompt = None
         if out.prompt_logprobs is not None:
             prompt = self._prompt_logprobs(out.prompt_logprobs)

@@ -46,6 +46,38 @@ GAP = tuple(
 """Seconds."""
 DELIVERY = tuple(round(1e-4 * 1.5**power, 6) for power in range(24))
 """Seconds: 0.1 ms to 1.1 s."""
+QUEUE = (
+    0,
+    0.1,
+    0.2,
+    0.5,
+    1,
+    2,
+    3,
+    4,
+    5,
+    10,
+    15,
+    20,
+    30,
+    40,
+    50,
+    60,
+    70,
+    80,
+    90,
+    100,
+    200,
+    300,
+    400,
+    500,
+    600,
+    700,
+    800,
+    900,
+    1000,
+)
+"""Seconds."""
 TOKENS = tuple(
     float(entry)
     for entry in [

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sgl_core.engine.messages import Stats
 
 from .choice import Choice
+from .custom_labels import SENT, CustomLabels
 from .events import Event, Failed, Finished
-from .metric_shapes import DELIVERY, FIRST_TOKEN, GAP, TOKENS, WHOLE, Gaps
+from .metric_figures import Buckets, Families, FigureSets
+from .metric_shapes import DELIVERY, Gaps
 from .observer import Observer
 from .run import Run
 from .worker_metrics import WorkerMetrics
@@ -39,67 +41,27 @@ class Metrics(Observer):
         model: str,
         extra_labels: Mapping[str, str] | None = None,
         *,
-        ttft: Sequence[float] = (),
-        gaps: Sequence[float] = (),
-        latency: Sequence[float] = (),
-        prompt: Sequence[float] = TOKENS,
-        generation: Sequence[float] = TOKENS,
+        buckets: Buckets | None = None,
+        custom: CustomLabels | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self.plugins = CollectorRegistry()
         """What plugins register (hook ``sgl_metrics``); a collector of theirs that fails costs only their own figures."""
         self.extra_labels = dict(extra_labels or {})
+        self.custom = custom
         self._labels = labels = {"model_name": model, **self.extra_labels}
         self.worker = WorkerMetrics(self.registry, labels)
-        self._prompt = self._by_stream("prompt_tokens_total", "Prompt tokens of finished requests.")
-        self._output = self._by_stream("generation_tokens_total", "Tokens generated.")
-        self._requests = self._by_stream("num_requests_total", "Requests accepted, by how they are answered.")
-        self._cached = self._counter("cached_tokens_total", "Prompt tokens found in a cache.", "cache_source").labels(
-            **labels, cache_source="device"
+        names = custom.names if custom is not None else ()
+        self._sets = FigureSets(Families(self.registry, labels, names, buckets or Buckets()))
+        self._refused = Counter(
+            "sglang:num_refused_requests_total",
+            "Requests that were not accepted, by HTTP status.",
+            [*labels, "status_code"],
+            registry=self.registry,
         )
-        self._constrained = self._counter("num_so_requests_total", "Requests with an output constraint.")
-        self._finished = self._counter(
-            "num_finished_requests_total", "Requests that ended by themselves, by finish reason.", "finish_reason"
-        )
-        self._aborted = self._counter(
-            "num_aborted_requests_total", "Requests whose client left or that were aborted."
-        ).labels(**labels)
-        self._failed = self._counter("num_failed_requests_total", "Accepted requests that ended with an error.").labels(
-            **labels
-        )
-        self._refused = self._counter(
-            "num_refused_requests_total", "Requests that were not accepted, by HTTP status.", "status_code"
-        )
-        self._ttft = self._histogram("time_to_first_token_seconds", "Time to first token.", ttft or FIRST_TOKEN, True)
-        self._e2e = self._histogram("e2e_request_latency_seconds", "Time of finished requests.", latency or WHOLE, True)
-        self._prompt_sizes = self._histogram("prompt_tokens_histogram", "Prompt length in tokens.", prompt)[False]
-        self._uncached = self._histogram(
-            "uncached_prompt_tokens_histogram", "Prompt tokens that had to be computed.", prompt
-        )[False]
-        self._output_sizes = self._histogram("generation_tokens_histogram", "Answer length in tokens.", generation)[
-            False
-        ]
-        self._gaps = Gaps("sglang:inter_token_latency_seconds", "Time between tokens.", labels, gaps or GAP)
-        self.registry.register(self._gaps)
         about = "Time from a step's outputs leaving the worker until the last of their streams was written."
         self._delivery = Gaps("sgl:delivery_seconds", about, labels, DELIVERY)
         self.registry.register(self._delivery)
-
-    def _counter(self, name: str, text: str, *more: str) -> Counter:
-        return Counter(f"sglang:{name}", text, [*self._labels, *more], registry=self.registry)
-
-    def _by_stream(self, name: str, text: str) -> dict[bool, Counter]:
-        counter = self._counter(name, text, "is_streaming")
-        return {flag: counter.labels(**self._labels, is_streaming=str(flag).lower()) for flag in (False, True)}
-
-    def _histogram(
-        self, name: str, text: str, buckets: Iterable[float], by_stream: bool = False
-    ) -> dict[bool, Histogram]:
-        names = [*self._labels, *(["is_streaming"] if by_stream else [])]
-        histogram = Histogram(f"sglang:{name}", text, names, buckets=sorted(buckets), registry=self.registry)
-        if not by_stream:
-            return dict.fromkeys((False, True), histogram.labels(**self._labels))
-        return {flag: histogram.labels(**self._labels, is_streaming=str(flag).lower()) for flag in (False, True)}
 
     def text(self) -> bytes:
         """The page of ``/metrics``."""
@@ -118,21 +80,27 @@ class Metrics(Observer):
         accepted = ACCEPTED.get()
         if accepted is not None:
             accepted.append(len(run.choices))
+        sent = SENT.get()
         for choice in run.choices:
             request = choice.request
-            if request.measured:
-                self._requests[request.stream].inc()
-                if request.grammar is not None:
-                    self._constrained.labels(**self._labels).inc()
+            if not request.measured:
+                continue
+            choice.labels = sent
+            figures = self._sets.of(sent)
+            figures.requests[request.stream].inc()
+            if request.grammar is not None:
+                figures.constrained().inc()
 
     def outputs(self, came: Sequence[tuple[Choice, int]], now: float) -> None:
         for choice, new_tokens in came:
             if not new_tokens or not choice.request.measured:
                 continue
+            figures = self._sets.of(choice.labels)
             if choice.tokens == new_tokens:
-                self._ttft[choice.request.stream].observe(now - choice.arrived)
+                figures.ttft[choice.request.stream].observe(now - choice.arrived)
+                figures.queue.observe(choice.queue_seconds)
             else:
-                self._gaps.observe((now - choice.before) / new_tokens, new_tokens)
+                figures.gaps.observe((now - choice.before) / new_tokens, new_tokens)
 
     def delivered(self, seconds: float) -> None:
         self._delivery.observe(seconds, 1)
@@ -141,21 +109,24 @@ class Metrics(Observer):
         request = choice.request
         if not request.measured:
             return
-        self._output[request.stream].inc(choice.tokens)
+        figures = self._sets.of(choice.labels)
+        figures.output[request.stream].inc(choice.tokens)
         if isinstance(event, Failed):
-            self._failed.inc()
+            figures.failed.inc()
             return
         if not isinstance(event, Finished) or event.reason == "abort":
-            self._aborted.inc()
+            figures.aborted.inc()
             return
+        if request.embed:
+            figures.queue.observe(choice.queue_seconds)
         prompt = len(request.input_ids)
-        self._finished.labels(**self._labels, finish_reason=event.reason).inc()
-        self._prompt[request.stream].inc(prompt)
-        self._cached.inc(choice.cached_tokens)
-        self._e2e[request.stream].observe(now - choice.arrived)
-        self._prompt_sizes.observe(prompt)
-        self._uncached.observe(max(prompt - choice.cached_tokens, 0))
-        self._output_sizes.observe(choice.tokens)
+        figures.finished(event.reason).inc()
+        figures.prompt[request.stream].inc(prompt)
+        figures.cached.inc(choice.cached_tokens)
+        figures.e2e[request.stream].observe(now - choice.arrived)
+        figures.prompt_sizes.observe(prompt)
+        figures.uncached.observe(max(prompt - choice.cached_tokens, 0))
+        figures.output_sizes.observe(choice.tokens)
 
     def stats(self, stats: Stats) -> None:
         self.worker.stats(stats)

@@ -107,7 +107,7 @@ def _counts(service: Service) -> Counts | None:
     metrics = service.metrics
     if metrics is None:
         return None
-    return Counts(metrics.registry, metrics.extra_labels, lambda scope, status: metrics.refused(status))
+    return Counts(metrics.registry, metrics.extra_labels, lambda scope, status: metrics.refused(status), metrics.custom)
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sgl_core.serve.core.custom_labels import SENT, CustomLabels
 from sgl_core.serve.core.metrics import ACCEPTED
 
 from .errors import route_path
@@ -38,12 +39,18 @@ GENERATING = frozenset(
 
 
 class Counts:
-    """The figures. ``refused`` is told the scope and status of requests to generate that were never accepted."""
+    """The figures. ``refused`` is told the scope and status of requests to generate that were never accepted; ``custom`` says
+    which labels clients may send."""
 
     def __init__(
-        self, registry: CollectorRegistry, extra: Mapping[str, str], refused: Callable[[Scope, int], None]
+        self,
+        registry: CollectorRegistry,
+        extra: Mapping[str, str],
+        refused: Callable[[Scope, int], None],
+        custom: CustomLabels | None = None,
     ) -> None:
         self.extra = dict(extra)
+        self.custom = custom
         self.refused = refused
         names = [*extra, "endpoint", "method"]
         self.requests = Counter(
@@ -83,6 +90,8 @@ class Counting:
         active.inc()
         accepted: list[int] = []
         token = ACCEPTED.set(accepted)
+        if counts.custom is not None:
+            SENT.set(counts.custom.read(scope["headers"]))
         status = 499
 
         async def send_and_see(message: Message) -> None:

@@ -118,7 +118,7 @@ def outer_app(pool: ModelPool, settings: HttpSettings) -> Application:
     """The routes of all models together; everything else goes to the model it names."""
     registry = CollectorRegistry()
     extra = pool.default.metrics.extra_labels
-    counts = Counts(registry, extra, _refused(pool))
+    counts = Counts(registry, extra, _refused(pool), pool.default.metrics.custom)
     app = Application(
         routes=[*routes(), *reference.routes()],
         middleware=surroundings(settings, counts, [*routes(), *all_routes()]),
