@@ -77,7 +77,9 @@ def several(folders: dict[str, Path], registries: Registries, tmp_path: Path) ->
     ) -> AsyncIterator[Several]:
         file = tmp_path / "models.yaml"
         file.write_text("".join(f"{name}: {{model_path: {folders[name]}, memory: {memory}}}\n" for name in names))
-        asked = {"device": "null", "models_file": str(file), "models_memory": budget, **settings}
+        store = str(tmp_path / "store")
+        asked = {"device": "null", "models_file": str(file), "models_memory": budget, "file_storage_path": store}
+        asked |= settings
         args = ServerArgs.from_sources(
             cli={key: value for key, value in asked.items() if value is not None}, registries=registries
         )

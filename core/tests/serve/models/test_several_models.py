@@ -154,7 +154,7 @@ async def test_models_are_loaded_and_unloaded_by_the_administrator(several: Any)
         assert (await post("/pause_generation", headers=boss)).status_code == 503
         info = (await server.client.get("/server_info", headers=boss)).json()
         assert info["models"]["a"]["loads"] == 1
-        assert (await post("/v1/batches", json={}, headers=user)).status_code == 501
+        assert (await post("/v1/batches", json={}, headers=user)).status_code == 400
 
 
 async def test_a_dead_worker_is_replaced_by_the_next_request(several: Any) -> None:

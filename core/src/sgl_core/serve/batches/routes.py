@@ -9,7 +9,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sgl_core.serve.core.errors import RequestError, refuse
-from sgl_core.serve.core.service import Service
 from sgl_core.serve.files.pages import page
 from sgl_core.serve.http.body import read_model
 from sgl_core.serve.http.errors import endpoint, json_response
@@ -40,8 +39,7 @@ def runner_of(request: Request) -> BatchRunner:
 async def create(request: Request) -> Response:
     runner = runner_of(request)
     body = await read_model(request, BatchBody)
-    service: Service = request.app.state.service
-    service.front.check_open()
+    runner.serving.check_open()
     if body.endpoint not in ENDPOINTS:
         raise refuse("endpoint", f"must be one of {', '.join(ENDPOINTS)}, not {body.endpoint!r}")
     if body.completion_window != "24h":

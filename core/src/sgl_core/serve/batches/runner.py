@@ -7,20 +7,19 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from sgl_core.serve.core.errors import RequestError
-from sgl_core.serve.core.service import Service
 from sgl_core.serve.files.store import FileStore, new_id
 from sgl_core.serve.http.errors import error_body
-from sgl_core.serve.responses.store import ResponseStore
 
 from . import lines
 from .execute import execute
 from .lines import Line
+from .serving import Serving
 from .state import OPEN, BatchStates
 
 log = logging.getLogger("sgl.batches")
@@ -38,11 +37,10 @@ class Stopped(Exception):
 class BatchRunner:
     """Owns the batches. :meth:`start` resumes what is unfinished; it is called again by every use and then does nothing."""
 
-    def __init__(self, states: BatchStates, files: FileStore, service: Service, responses: ResponseStore) -> None:
+    def __init__(self, states: BatchStates, files: FileStore, serving: Serving) -> None:
         self.states = states
         self.files = files
-        self._service = service
-        self._responses = responses
+        self.serving = serving
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._cancelled = asyncio.Event()
@@ -96,7 +94,7 @@ class BatchRunner:
 
     async def _work(self) -> None:
         try:
-            await self._service.front.wait_ready()
+            await self.serving.wait_ready()
             while True:
                 key = await self._waiting.get()
                 batch = self.states.get(key)
@@ -133,16 +131,17 @@ class BatchRunner:
         under_way: set[asyncio.Task[None]] = set()
         stop = asyncio.create_task(self._cancelled.wait())
         try:
-            for line in lines.read(self.files.path(batch["input_file_id"])):
+            keys = await asyncio.to_thread(self._keys, batch)
+            for key, line in self._by_key(batch, keys):
                 if line.custom_id in done:
                     continue
                 if time.time() > batch["expires_at"]:
                     self._expire(batch, line)
                     continue
-                await self._room(under_way, stop)
+                await self._room(key, under_way, stop)
                 if self._cancelled.is_set():
                     return "cancelled"
-                under_way.add(asyncio.create_task(self._line(batch, line)))
+                under_way.add(asyncio.create_task(self._line(batch, key, line)))
             while under_way and not self._cancelled.is_set():
                 await self._step(under_way, stop)
             return "cancelled" if self._cancelled.is_set() else self._ending(batch)
@@ -156,13 +155,24 @@ class BatchRunner:
     def _ending(batch: Mapping[str, Any]) -> str:
         return "expired" if time.time() > batch["expires_at"] else "completed"
 
-    async def _room(self, under_way: set[asyncio.Task[None]], stop: asyncio.Task[bool]) -> None:
+    def _keys(self, batch: Mapping[str, Any]) -> list[str]:
+        """The keys of a batch's lines, in the order in which they come."""
+        read = lines.read(self.files.path(batch["input_file_id"]))
+        return list(dict.fromkeys(self.serving.key(line.body) for line in read))
+
+    def _by_key(self, batch: Mapping[str, Any], keys: list[str]) -> Iterator[tuple[str, Line]]:
+        """The lines, key by key; read once a key, since a file may be larger than what should lie in memory."""
+        for key in keys:
+            for line in lines.read(self.files.path(batch["input_file_id"])):
+                if self.serving.key(line.body) == key:
+                    yield key, line
+
+    async def _room(self, key: str, under_way: set[asyncio.Task[None]], stop: asyncio.Task[bool]) -> None:
         """Until another line may start: few are under way, and nobody else waits in the engine's queue."""
-        front = self._service.front
-        width = max(1, min(MAX_WIDTH, int(front.capacity.get("max_requests") or MAX_WIDTH) // 4))
+        width = max(1, min(MAX_WIDTH, (self.serving.requests_at_once(key) or MAX_WIDTH) // 4))
         while len(under_way) >= width and not stop.done():
             await self._step(under_way, stop)
-        while under_way and front.stats.waiting and not stop.done():
+        while under_way and self.serving.others_wait(key) and not stop.done():
             await self._step(under_way, stop, HOLD_SECONDS)
 
     @staticmethod
@@ -174,16 +184,17 @@ class BatchRunner:
                 under_way.discard(task)
                 task.result()
 
-    async def _line(self, batch: dict[str, Any], line: Line) -> None:
+    async def _line(self, batch: dict[str, Any], key: str, line: Line) -> None:
         """Serve one line and write its result. Raises Stopped where the server takes no requests."""
         while True:
             try:
-                body = await execute(batch["endpoint"], self._service, self._responses, line.body)
+                async with self.serving.lease(key) as (service, responses):
+                    body = await execute(batch["endpoint"], service, responses, line.body)
             except RequestError as error:
                 if error.status == 429:
                     await asyncio.sleep(HOLD_SECONDS)
                     continue
-                if error.status == 503:
+                if self.serving.ends(error):
                     raise Stopped(error.message) from None
                 self._write(batch, line, error.status, error_body(error))
             except RecursionError:

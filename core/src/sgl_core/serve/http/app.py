@@ -16,6 +16,7 @@ from sgl_core import __version__
 from sgl_core.serve.anthropic import routes as anthropic
 from sgl_core.serve.batches import routes as batches
 from sgl_core.serve.batches.runner import BatchRunner
+from sgl_core.serve.batches.serving import OneModel, Serving
 from sgl_core.serve.batches.state import BatchStates
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.embedding import routes as embedding
@@ -53,7 +54,7 @@ def make_app(service: Service, settings: HttpSettings | None = None, *, inner: b
         routes=all_routes(),
         middleware=[] if inner else surroundings(settings, _counts(service)),
         exception_handlers={HTTPException: http_exception},
-        lifespan=_lifespan,
+        lifespan=lifespan,
     )
     state = app.state
     state.service = service
@@ -62,10 +63,15 @@ def make_app(service: Service, settings: HttpSettings | None = None, *, inner: b
     state.sessions = Sessions()
     state.files = state.batches = None
     if settings.file_storage is not None:
-        folder = Path(settings.file_storage)
-        state.files = FileStore(folder / "files")
-        state.batches = BatchRunner(BatchStates(folder / "batches"), state.files, service, state.responses)
+        keep_files(app, settings.file_storage, OneModel(service, state.responses))
     return app
+
+
+def keep_files(app: Application, folder: str, serving: Serving) -> None:
+    """Give an application files and batches, kept in ``folder``."""
+    root = Path(folder)
+    app.state.files = FileStore(root / "files")
+    app.state.batches = BatchRunner(BatchStates(root / "batches"), app.state.files, serving)
 
 
 def all_routes() -> list[Route]:
@@ -111,7 +117,7 @@ def _counts(service: Service) -> Counts | None:
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(app: Application) -> AsyncIterator[None]:
+async def lifespan(app: Application) -> AsyncIterator[None]:
     """Unfinished batches of a former run go on; what runs in the background ends with the server."""
     runner: BatchRunner | None = app.state.batches
     if runner is not None:

@@ -20,7 +20,6 @@ log = logging.getLogger("sgl.models")
 
 MODEL_KEY = "sgl_model"
 """Where the scope's state names the chosen model, for counts."""
-UNSERVED = ("/v1/files", "/v1/batches")
 
 
 class _Named(msgspec.Struct):
@@ -49,12 +48,6 @@ class Dispatch:
             return
 
     async def _pass_on(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        if path.startswith(UNSERVED):
-            raise RequestError(
-                f"{path} is not served by a server of several models; start one for the model",
-                status=501,
-                code="not_implemented",
-            )
         request = Request(scope, receive)
         name = request.query_params.get("model", "")
         if scope["method"] in ("POST", "PUT", "PATCH"):

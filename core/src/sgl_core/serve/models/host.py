@@ -17,10 +17,12 @@ from sgl_core import __version__
 from sgl_core.config import ConfigError, ServerArgs
 from sgl_core.registry import Registries
 from sgl_core.registry.hooks import Hooks
+from sgl_core.serve.batches import routes as batches
 from sgl_core.serve.build import build_service, http_settings, make_metrics
 from sgl_core.serve.core.observer import Observer
 from sgl_core.serve.core.service import Service
-from sgl_core.serve.http.app import all_routes, make_app, surroundings
+from sgl_core.serve.files import routes as files
+from sgl_core.serve.http.app import all_routes, keep_files, lifespan, make_app, surroundings
 from sgl_core.serve.http.application import Application
 from sgl_core.serve.http.counting import Counts
 from sgl_core.serve.http.errors import http_exception
@@ -29,6 +31,7 @@ from sgl_core.serve.prepare import Prepared, prepare
 from sgl_core.serve.reference import routes as reference
 from sgl_core.serve.responses.store import ResponseStore
 
+from .batching import PoolServing
 from .dispatch import MODEL_KEY, Dispatch
 from .memory import allowance, limited
 from .named import NamedModel, named_models
@@ -74,7 +77,7 @@ class ModelsHost:
         return app
 
     async def start(self) -> ASGIApp:
-        return outer_app(self.pool, self._settings)
+        return outer_app(self.pool, self._settings, self._responses)
 
     async def load(self, url: str, begun: float) -> str:
         for slot in self.pool.slots.values():
@@ -114,16 +117,22 @@ class ModelsHost:
         self._responses.close()
 
 
-def outer_app(pool: ModelPool, settings: HttpSettings) -> Application:
+def outer_app(pool: ModelPool, settings: HttpSettings, responses: ResponseStore) -> Application:
     """The routes of all models together; everything else goes to the model it names."""
     registry = CollectorRegistry()
     extra = pool.default.metrics.extra_labels
     counts = Counts(registry, extra, _refused(pool), pool.default.metrics.custom)
+    own = [*routes(), *files.routes(), *batches.routes()]
     app = Application(
-        routes=[*routes(), *reference.routes()],
+        routes=[*own, *reference.routes()],
         middleware=surroundings(settings, counts, [*routes(), *all_routes()]),
         exception_handlers={HTTPException: http_exception},
+        lifespan=lifespan,
     )
+    app.state.responses = responses
+    app.state.files = app.state.batches = None
+    if settings.file_storage is not None:
+        keep_files(app, settings.file_storage, PoolServing(pool, responses))
     app.router.default = Dispatch(pool, settings.max_body_bytes)
     app.state.pool = pool
     app.state.settings = settings
