@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
 from sgl_core import __version__
-from sgl_core.serve.core.validate import NUMBERS
 
 from .entry import RouteEntry
+from .field_schemas import BOUNDS, CORE_FIELDS, OPEN_FIELDS
 from .table import ROUTES
 
 _PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
@@ -28,6 +29,7 @@ _STATUSES = {
     "504": "The worker did not answer in time.",
 }
 _TEXT = {"type": "string"}
+_WHOLE_TEXTS = ("text/plain", "text/html", "application/octet-stream")
 
 
 def document() -> dict[str, Any]:
@@ -37,8 +39,8 @@ def document() -> dict[str, Any]:
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     found: dict[str, Any] = schemas.get("$defs", {})
-    for schema in found.values():
-        _refine(schema)
+    for name, schema in found.items():
+        _refine(name, schema)
     paths: dict[str, Any] = {}
     for entry in (entry for entry in ROUTES if not entry.why):
         path = _PARAMETER.sub(r"{\1}", entry.path)
@@ -95,7 +97,7 @@ def _body(entry: RouteEntry) -> dict[str, Any] | None:
 
 def _responses(entry: RouteEntry) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    content = {kind: {"schema": {} if "json" in kind else _TEXT} for kind in entry.answers}
+    content = {kind: {"schema": _TEXT if kind in _WHOLE_TEXTS else {}} for kind in entry.answers}
     out["200"] = {"description": "The answer.", **({"content": content} if content else {})}
     error = {"$ref": f"#/components/schemas/{_ERRORS.get(entry.family, 'Error')}"}
     for status, words in _STATUSES.items():
@@ -103,15 +105,21 @@ def _responses(entry: RouteEntry) -> dict[str, Any]:
     return out
 
 
-def _refine(schema: dict[str, Any]) -> None:
-    """Say the range of sampling values, which the models leave open because the core checks them."""
+def _refine(model: str, schema: dict[str, Any]) -> None:
+    """Say what the models leave open because the core checks it: sampling values, prompts, messages, tools."""
     for name, value in schema.get("properties", {}).items():
-        allowed = NUMBERS.get(name)
-        if allowed is None or "type" in value or "anyOf" in value:
-            continue
-        number: dict[str, Any] = {"type": "number", "maximum": allowed.high}
-        number["exclusiveMinimum" if allowed.above else "minimum"] = allowed.low
-        value["anyOf"] = [number, {"type": "null"}]
+        found = OPEN_FIELDS.get((model, name)) or (None if _typed(value) else CORE_FIELDS.get(name))
+        if found is not None:
+            value.pop("type", None)
+            value.pop("items", None)
+            value["anyOf"] = [*deepcopy(found), *([] if name in schema.get("required", ()) else [{"type": "null"}])]
+        for kind in (value, *value.get("anyOf", ())):
+            if kind.get("type") == "integer":
+                kind.update(BOUNDS.get(name, {}))
+
+
+def _typed(value: dict[str, Any]) -> bool:
+    return "type" in value or "anyOf" in value or "$ref" in value
 
 
 def _error_schemas() -> dict[str, Any]:
