@@ -128,6 +128,11 @@ async def test_embeddings(serve) -> None:
         assert two["prompt_eval_count"] == 3
         one = (await api.post("/api/embed", {"input": "bc", "dimensions": 2})).json()
         assert len(one["embeddings"][0]) == 2
+        long = {"input": "ab" * 600}  # the context has 512 tokens
+        assert (await api.post("/api/embed", long)).json()["prompt_eval_count"] == 512
+        refused = await api.post("/api/embed", {**long, "truncate": False})
+        assert refused.status_code == 400
+        assert "context is 512 tokens" in refused.json()["error"]
         old = (await api.post("/api/embeddings", {"prompt": "bc"})).json()
         assert old["embedding"] == two["embeddings"][1]
 

@@ -48,7 +48,7 @@ class GenerateBody(Answering):
 
 
 class EmbedBody(Base):
-    """/api/embed; ``prompt`` is what the older /api/embeddings calls it."""
+    """/api/embed; ``prompt`` is what the older /api/embeddings calls it. Long texts are cut unless ``truncate`` is false."""
 
     input: Any = None
     prompt: str | None = None

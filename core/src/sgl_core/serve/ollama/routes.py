@@ -71,7 +71,8 @@ async def embed(request: Request) -> Response:
     begun = time.monotonic()
     old = request.url.path.endswith("/embeddings")
     given, field = (body.prompt, "prompt") if old else (body.input, "input")
-    asked = embeddings.EmbeddingRequest(input=given, dimensions=body.dimensions)
+    cut = None if body.truncate is False else -1
+    asked = embeddings.EmbeddingRequest(input=given, dimensions=body.dimensions, truncate_prompt_tokens=cut)
     try:
         run = service.front.submit(await embeddings.translate(asked, service))
     except RequestError as error:

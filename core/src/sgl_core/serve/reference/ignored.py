@@ -60,6 +60,5 @@ OLLAMA_EMBED = {
     **OLLAMA,
     "stream": "vectors come whole",
     "options": "an embedding has none",
-    "truncate": "long texts are refused",
 }
 FAMILY = {"model": "one model is served", "user": _WHO}
