@@ -54,7 +54,8 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watcher = watch(receive, self._run)
         try:
-            await self._answer(scope, receive, send, watcher)
+            # A task of its own: each token wakes it alone, not every frame of what surrounds a request.
+            await asyncio.create_task(self._answer(scope, receive, send, watcher))
         finally:
             watcher.cancel()
             self._run.abort()
