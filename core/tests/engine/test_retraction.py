@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from sgl_core.api.sampling import LogprobOptions, SamplingParams
@@ -33,6 +34,25 @@ def test_retracted_requests_go_on_where_they_were(size, lazy, radix):
         expected = oracle(range(number, number + 30), 120, VOCAB, seed=5 if number % 2 else None)
         assert driver.records[f"r{number}"].tokens == expected
         assert driver.records[f"r{number}"].end.finish_reason == "length"
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_token_of_a_prompt_never_shares_a_row_with_one_of_an_answer(mixed):
+    """``prompts_from`` parts them in every step, so that a retracted answer is computed again as it was."""
+    limits = EngineLimits(schedule_conservativeness=0.0, chunked_prefill_size=24, enable_mixed_chunk=mixed)
+    driver = Driver(pool(512, 4), limits)
+    for number in range(8):
+        driver.add(f"r{number}", range(number, number + 30), greedy(120))
+    driver.run(20000)
+    assert driver.scheduler.stats().retractions > 0
+    again = 0
+    for step in driver.steps:
+        answers = np.arange(len(step.slots)) < step.prompts_from
+        ends = step.context_lens + step.query_lens
+        assert (step.context_lens[answers] >= 30).all()
+        assert (ends[~answers] <= 30).all()
+        again += int((step.query_lens[answers] > 1).sum())
+    assert again, "no answer was computed again"
 
 
 def test_what_goes_out_in_intervals_survives_a_retraction():

@@ -42,7 +42,7 @@ class NewRequest:
 class StepBatch:
     """One forward step over R rows (requests) and T new tokens, rows back to back.
 
-    Decode rows (one token each) come first, then prefill chunks. A KV slot is ``page * page_size + offset``.
+    Decode rows (one token each) come first, then chunks of answers, then chunks of prompts. A KV slot is ``page * page_size + offset``.
     """
 
     step_id: int
@@ -61,6 +61,9 @@ class StepBatch:
     sample: NDArray[np.bool_]
     """[R] whether the row's last token is sampled from (false for a chunk that does not finish its prompt, and where no token is
     asked for). True for the last chunk of an ``embed`` request too: then its vector is due."""
+    prompts_from: int | None = None
+    """The first row whose tokens are of a prompt; the rows before go on with answers. A token of a prompt always comes in such a row and
+    one of an answer never, so that a worker may compute them differently. None: not said."""
     new_requests: list[NewRequest] = field(default_factory=list)
     freed_slots: list[int] = field(default_factory=list)
     """Slots whose requests ended; they come before ``new_requests``, which may take the same slots."""

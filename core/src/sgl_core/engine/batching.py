@@ -129,12 +129,14 @@ class Batcher:
                     self._make_room(request)
                 break
             chunks.append(self._chunk(under_way, request, count))
-            budget -= count
+            budget -= chunks[-1].count
         return chunks
 
     def _chunk(self, under_way: list[Request], request: Request, count: int) -> Chunk:
         state, slot = self._state, request.slot
         start = int(state.slots.lens[slot])
+        if start < request.prompt_len:  # a worker may compute prompts another way than answers
+            count = min(count, request.prompt_len - start)
         state.holdings.extend(slot, count)
         last = start + count == len(request.tokens)
         if last:
@@ -156,7 +158,10 @@ class Batcher:
         query = np.ones(len(rows), dtype=np.int32)
         sample = np.ones(len(rows) + len(chunks), dtype=np.bool_)
         sampled: list[int] = []
+        prompts = len(rows)
         if chunks:
+            chunks.sort(key=_of_a_prompt)
+            prompts += sum(not _of_a_prompt(chunk) for chunk in chunks)
             size = slots.page_size
             parts_tokens, parts_write = [tokens], [write]
             for number, chunk in enumerate(chunks):
@@ -187,6 +192,7 @@ class Batcher:
             page_table=slots.pages[:, :width].take(rows, axis=0),
             write_slots=write,
             sample=sample,
+            prompts_from=prompts,
             new_requests=state.newcomers,
             freed_slots=slots.freed,
         )
@@ -248,3 +254,8 @@ class Batcher:
         loser = preemptable(state, head, self._sign)
         if loser is not None:
             self.retract(loser)
+
+
+def _of_a_prompt(chunk: Chunk) -> bool:
+    """False for tokens of an answer that are computed again, or that were appended without a step."""
+    return chunk.start < chunk.request.prompt_len

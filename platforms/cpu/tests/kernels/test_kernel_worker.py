@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import current_thread
 from typing import Any
 
@@ -61,9 +62,9 @@ def test_greedy_tokens_are_those_of_transformers(worker_of: Any, checkpoint: Any
 def test_start_up_lines(worker_of: Any) -> None:
     notes = worker_of("llama").notes
     assert {"attention: sgl_ops", "ops: sgl_ops", "batch invariance: exact"} <= set(notes)
-    assert (
-        f"kernels: {sgl_ops.isa()}, 1 threads, activations 8 bit where weights are integers; sampler sgl_ops" in notes
-    )
+    prompts = ", prompts in bf16" if sgl_ops.library.bf16_tiles() else ""
+    activations = f"activations 8 bit where weights are integers{prompts}"
+    assert f"kernels: {sgl_ops.isa()}, 1 threads, {activations}; sampler sgl_ops" in notes
     assert "float32; sampler" in "\n".join(worker_of("llama", cpu_exact_activations=True).notes)
 
 
@@ -197,3 +198,42 @@ class TestSampler:
         want = (logits[0, 45:] / 0.7).softmax(-1).numpy()
         got = np.bincount(first, minlength=50)[45:] / len(first)
         assert np.abs(got - want).max() < 0.04
+
+
+class TestPromptsInTiles:
+    """Prompts are multiplied in bf16 where the machine has tiles; a token gets the same bits however its step is put together."""
+
+    PROMPT = [(7 * i + 3) % 199 for i in range(41)]
+    ANSWER = [5, 90, 33, 120]
+
+    def hidden(self, worker: Any, cuts: list[int], answers: list[int]) -> torch.Tensor:
+        """Logits after the prompt in chunks of ``cuts`` tokens and then the answer in chunks of ``answers``, beside another request."""
+        driver, stepper = Driver(worker.runner), worker._stepper
+        other, sequence = driver.start([9, 8, 7, 6]), driver.start([*self.PROMPT, *self.ANSWER])
+        stepper._hidden(worker.runner.prepare(first := driver.batch([(other, 4)])), replace(first, prompts_from=0))
+        rows = []
+        with torch.inference_mode():
+            for count in (*cuts, *answers):
+                of_prompt = sequence.cached < len(self.PROMPT)
+                other.tokens.append(11)
+                step = driver.batch([(other, 1), (sequence, count)])
+                step.prompts_from = 1 if of_prompt else 2
+                rows.append(stepper._hidden(worker.runner.prepare(step), step)[1:].clone())
+        return torch.cat(rows)
+
+    def test_chunks_do_not_matter(self, worker_of: Any) -> None:
+        worker = worker_of("llama_tied")
+        whole = self.hidden(worker, [41], [1, 1, 1, 1])
+        assert torch.equal(self.hidden(worker, [1, 17, 22, 1], [4]), whole)
+        assert torch.equal(self.hidden(worker, [40, 1], [3, 1]), whole)
+
+    def test_only_prompts_are_rounded(self, worker_of: Any) -> None:
+        worker = worker_of("llama_tied")
+        kernels, driver = worker._shared["sgl_ops"], Driver(worker.runner)
+        step = driver.batch([(driver.start([3, 4]), 2)])
+        with kernels.prompts(replace(step, prompts_from=2, query_lens=np.array([1, 3, 5], np.int32))):
+            assert (kernels.bf16_requests, kernels.bf16_tokens) == (2, 4)
+        assert (kernels.bf16_requests, kernels.bf16_tokens) == (None, None)
+        kernels.exact = True
+        with kernels.prompts(replace(step, prompts_from=0)):
+            assert kernels.bf16_requests is None

@@ -20,7 +20,8 @@ class ForwardBatch:
     """R rows, T new tokens, rows back to back. Positions and slots are int64 on the device.
 
     ``query_lens``, ``context_lens`` [R] and ``page_table`` [R, P] stay on the host, where the attention backend plans.
-    ``last_index`` [R] is each row's last token in the batch. ``decode`` is true when every row has one token.
+    ``last_index`` [R] is each row's last token in the batch. ``decode`` is true when every row has one token and none
+    is known to be of a prompt.
     """
 
     input_ids: torch.Tensor
@@ -59,7 +60,7 @@ def make_forward_batch(
             f"step {batch.step_id}: query_lens sum to {total}, but there are {len(batch.token_ids)} tokens "
             f"and {len(batch.write_slots)} write slots"
         )
-    decode = total == len(query)
+    decode = total == len(query) and batch.prompts_from in (None, total)
     if decode:
         positions = context
     else:

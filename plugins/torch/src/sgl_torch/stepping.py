@@ -68,7 +68,7 @@ class Stepper:
         slots = step.slots.tolist()
         if self._pool is not None:
             batch.second_segments = np.array([self._requests[slot].second_segment for slot in slots], dtype=np.int64)
-        hidden = runner.hidden(batch)
+        hidden = self._hidden(batch, step)
         result = StepResult(step_id=step.step_id, tokens=np.full(len(slots), -1, dtype=np.int32))
         for row, slot in enumerate(slots):
             if slot in self._refused:
@@ -82,6 +82,10 @@ class Stepper:
         if self._scoring:
             self._score_prompts(batch, hidden, slots, result)
         return result
+
+    def _hidden(self, batch: ForwardBatch, step: StepBatch) -> torch.Tensor:
+        """Hidden states [T, hidden] of all tokens: what comes before the head."""
+        return self._runner.hidden(batch)
 
     def _take_in(self, step: StepBatch) -> None:
         for slot in step.freed_slots:

@@ -86,7 +86,7 @@ class KernelLinear:
                 ldx=x.stride(0),
                 ldo=packed.strides,
                 exact=kernels.exact,
-                bf16_from=None if packed.wide else kernels.bf16_from,
+                bf16_from=None if packed.wide else kernels.bf16_tokens,
             )
         return out
 

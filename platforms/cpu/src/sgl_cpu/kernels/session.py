@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 
 import sgl_ops
+from sgl_core.api.worker import StepBatch
 from sgl_torch.ops import OpUnavailable
 
 from .arena import Arena
@@ -45,9 +46,11 @@ class Kernels:
     arena: Arena = field(default_factory=Arena)
     packed: weakref.WeakValueDictionary[tuple[Any, ...], Any] = field(default_factory=weakref.WeakValueDictionary)
     """Packed matrices by the memory they were packed from: a tied head takes the embedding's."""
-    bf16_from: int | None = None
-    """While the layers of a step run: its rows and requests from here on are prompts, multiplied in bf16 tiles where the machine
-    has them and the weights are no wider. None: none are, and a head's never."""
+    bf16_tokens: int | None = None
+    """While the layers of a step run: its tokens from here on are of prompts, multiplied in bf16 tiles where the machine has them and
+    the weights are no wider. None: none are, and a head's never."""
+    bf16_requests: int | None = None
+    """The request of that token."""
     pilot: ThreadPilot = field(init=False)
     packings: int = 0
     """How many matrices were packed so far: what was recorded before holds the addresses of older ones."""
@@ -58,6 +61,8 @@ class Kernels:
     def note(self, sampler: str) -> str:
         """The line of the start-up table."""
         activations = "float32" if self.exact else "8 bit where weights are integers"
+        if sgl_ops.bf16_tiles() and not self.exact:
+            activations += ", prompts in bf16"
         return f"kernels: {sgl_ops.isa()}, {self.threads} threads, activations {activations}; sampler {sampler}"
 
     @staticmethod
@@ -72,6 +77,18 @@ class Kernels:
         if sgl_ops.threads() != kernels.threads:
             sgl_ops.set_threads(kernels.threads)
         return kernels
+
+    @contextmanager
+    def prompts(self, step: StepBatch) -> Iterator[None]:
+        """Inside the block the step's prompt tokens, as far as it says which they are, are computed in bf16 tiles. What an answer's
+        tokens get stays the same whether they are decoded one by one or computed again."""
+        if step.prompts_from is not None and not self.exact:
+            self.bf16_requests = step.prompts_from
+            self.bf16_tokens = int(step.query_lens[: step.prompts_from].sum())
+        try:
+            yield
+        finally:
+            self.bf16_requests = self.bf16_tokens = None
 
     @contextmanager
     def recording(self, arena: Arena) -> Iterator[None]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from sgl_core.api.worker import StepBatch, StepResult
+from sgl_torch.forward_batch import ForwardBatch
 from sgl_torch.model_runner import ModelRunner
 from sgl_torch.stepping import NOT_FINITE, Sampler, Stepper, masks_of
 
 from .sampler import KernelSampler
+from .session import Kernels
 from .tape import TapeRunner
 
 
@@ -18,6 +21,14 @@ class KernelStepper(Stepper):
     def __init__(self, runner: ModelRunner, sampler: Sampler) -> None:
         super().__init__(runner, sampler)
         self._last = runner.last_tokens.numpy()
+        self.kernels: Kernels | None = None
+        """The session of the model, for what depends on which tokens are of prompts."""
+
+    def _hidden(self, batch: ForwardBatch, step: StepBatch) -> torch.Tensor:
+        if self.kernels is None:
+            return super()._hidden(batch, step)
+        with self.kernels.prompts(step):
+            return super()._hidden(batch, step)
 
     def run(self, step: StepBatch) -> StepResult:
         graph = self._runner.graph
@@ -28,7 +39,9 @@ class KernelStepper(Stepper):
 
     def decodes(self, step: StepBatch) -> bool:
         """Whether every row of the step has one token and wants nothing but the next."""
-        if len(step.token_ids) != len(step.slots) or step.new_requests or step.page_copies is not None or self._scoring:
+        if len(step.token_ids) != len(step.slots) or step.prompts_from not in (None, len(step.slots)):
+            return False
+        if step.new_requests or step.page_copies is not None or self._scoring:
             return False
         if not step.sample.all():
             return False

@@ -84,6 +84,12 @@ class CpuWorker(TorchWorker):
             torch.set_num_threads(1)  # here too: steps run on this thread
         return replace(capacity, prefill_step_seconds=_PREFILL_STEP)
 
+    def _load(self, progress: ProgressSink) -> Capacity:
+        capacity = super()._load(progress)
+        if isinstance(self._stepper, KernelStepper) and self._shared is not None:
+            self._stepper.kernels = self._shared[NAME]
+        return capacity
+
     def submit(self, batch: StepBatch) -> Step:
         stepper = self._stepper
         self._direct.run()

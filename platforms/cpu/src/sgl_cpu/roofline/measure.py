@@ -133,6 +133,7 @@ def prefill_step(runner: ModelRunner, tokens: int) -> StepBatch:
         page_table=np.arange(-(-tokens // runner.page_size), dtype=np.int32).reshape(1, -1),
         write_slots=np.arange(tokens, dtype=np.int32),
         sample=np.ones(1, dtype=np.bool_),
+        prompts_from=0,
         new_requests=[_request(0)],
     )
 
