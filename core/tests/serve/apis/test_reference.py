@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,29 @@ def test_every_ollama_option_is_accounted_for() -> None:
 def test_batches_take_the_official_fields() -> None:
     official = set(typing.get_type_hints(batch_create_params.BatchCreateParams))
     assert official - told("/v1/batches") == {"output_expires_after"}
+
+
+REFERENCE = json.loads((Path(__file__).parent / "data" / "reference_fields.json").read_text(encoding="utf-8"))
+"""Routes and body fields of the reference system at the version named there, less what its own processes add to a body."""
+
+
+def test_every_route_of_the_reference_is_accounted_for() -> None:
+    ours = {re.sub(r"\{.*?\}", "{}", entry.path) for entry in ROUTES}
+    assert {re.sub(r"\{.*?\}", "{}", path) for path in REFERENCE["routes"]} - ours == set()
+
+
+@pytest.mark.parametrize("path", REFERENCE["fields"])
+def test_every_field_of_the_reference_is_accounted_for(path: str) -> None:
+    assert set(REFERENCE["fields"][path]) - told(path) == set()
+
+
+@pytest.mark.anyio
+async def test_every_sampling_value_of_the_reference_is_served_or_refused_by_name(serve) -> None:
+    async with serve(card={"grammar_kinds": frozenset({"regex"}), "grammar_backend": "x"}) as api:
+        for name in REFERENCE["sampling"]:
+            response = await api.post("/generate", {"text": "hi", "sampling_params": {name: {"a": 1}}})
+            assert response.status_code == (200 if name == "custom_params" else 400), name
+            assert response.status_code == 200 or name in response.json()["error"]["message"]
 
 
 def test_a_field_has_one_status() -> None:

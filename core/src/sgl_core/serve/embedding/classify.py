@@ -12,14 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sgl_core.serve.core.answer import Answer
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved, unsupported
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.http.body import read_model
 from sgl_core.serve.http.errors import json_response
 from sgl_core.serve.http.sse import whole_answer
 from sgl_core.serve.openai.fields import ApiModel
+from sgl_core.serve.unserved_fields import VECTORS
 
 from .vectors import Vector, check_embeds, logistic, pooled, usage, vector
+
+UNSERVED = {
+    **VECTORS,
+    "dimensions": "use /v1/embeddings",
+    "modalities": "this model reads text only",
+    "priority": "use /v1/embeddings",
+    "sampling_params": "a vector is not sampled",
+}
 
 
 class NativeBody(ApiModel):
@@ -36,6 +45,7 @@ class NativeBody(ApiModel):
 
     def source(self, *names: str) -> str:
         """Which field holds the prompts. Raises RequestError unless it is exactly one."""
+        refuse_unserved(self.extras(), UNSERVED)
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
             raise refuse(names[0], f"give either {' or '.join(names)}")

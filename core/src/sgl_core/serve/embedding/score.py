@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sgl_core.serve.core.answer import Answer
-from sgl_core.serve.core.errors import RequestError, refuse, unsupported
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved, unsupported
 from sgl_core.serve.core.prompts import prompt_list
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import Service
@@ -21,6 +21,7 @@ from sgl_core.serve.http.body import read_model
 from sgl_core.serve.http.errors import json_response
 from sgl_core.serve.http.sse import whole_answer
 from sgl_core.serve.openai.fields import ApiModel
+from sgl_core.serve.unserved_fields import VECTORS
 
 from .vectors import check_numbers, check_ranks, cosine, pair_scores, paired, pooled, usage, vector
 
@@ -44,6 +45,7 @@ class ScoreRequest(ApiModel):
 
 async def score(request: Request) -> Response:
     body = await read_model(request, ScoreRequest)
+    refuse_unserved(body.extras(), VECTORS)
     service: Service = request.app.state.service
     service.front.check_open()
     if body.text_1 is not None or body.text_2 is not None:

@@ -93,9 +93,10 @@ def _request(
     if unknown:
         raise refuse(f"sampling_params.{unknown[0]}", "there is no such sampling parameter")
     values = dict(values)
+    names = {}
     if values.get("seed") is None:
-        values["seed"] = values.get("sampling_seed")
-    sampling = sampling_params(values, card, max_new_tokens=DEFAULT_MAX_TOKENS)
+        values["seed"], names = values.get("sampling_seed"), {"seed": "sampling_seed"}
+    sampling = sampling_params(values, card, names=names, max_new_tokens=DEFAULT_MAX_TOKENS)
     room = fit_context(sampling, len(ids), card, param=source, limit_param="max_new_tokens")
     wanted = bool(_each(body.return_logprob, row, rows, "return_logprob"))
     start = _each(body.logprob_start_len, row, rows, "logprob_start_len")

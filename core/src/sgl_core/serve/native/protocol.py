@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sgl_core.serve.openai.fields import ApiModel
+from sgl_core.serve.unserved_fields import DEPLOYMENT, MEDIA, RETURNED
 
 
 class GenerateRequest(ApiModel):
@@ -21,6 +22,7 @@ class GenerateRequest(ApiModel):
     token_ids_logprob: Any = None
     return_text_in_logprobs: bool | None = None
     custom_logit_processor: str | list[str | None] | None = None
+    session_params: Any = None
     priority: int | None = None
     extra_key: str | None = None
     cache_salt: str | None = None
@@ -33,11 +35,13 @@ UNSERVED = {
     "video_data": "this model reads text only",
     "audio_data": "this model reads text only",
     "lora_path": "no LoRA adapters are loaded",
-    "session_params": "no sessions are open",
-    "return_hidden_states": "hidden states are not returned",
-    "return_routed_experts": "routed experts are not returned",
-    "return_sampling_mask": "sampling masks are not returned",
     "positional_embed_overrides": "embeddings cannot be replaced",
-    "bootstrap_room": "this server is not part of a disaggregated deployment",
+    "modalities": "this model reads text only",
+    "session_id": "use session_params",
+    "multi_item_delimiter_indices": "use /v1/score",
+    "require_reasoning": "the server's reasoning parser decides on /v1/chat/completions",
+    **DEPLOYMENT,
+    **MEDIA,
+    **RETURNED,
     "max_thinking_tokens": "thinking is not limited",
 }

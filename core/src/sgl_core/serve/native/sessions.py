@@ -173,9 +173,8 @@ def _forget_children(session: Session, parent: str) -> None:
 
 
 def session_params(body: GenerateRequest) -> Mapping[str, Any] | None:
-    """Takes ``session_params`` from the body's further fields, where it has them."""
-    extras = body.__pydantic_extra__ or {}
-    given = extras.pop("session_params", None)
+    """``session_params`` of a body, where it has them."""
+    given = body.session_params
     if given is not None and not isinstance(given, Mapping):
         raise refuse("session_params", f"must be an object, not {shown(given)}")
     return given

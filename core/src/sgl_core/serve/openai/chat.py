@@ -94,7 +94,7 @@ async def translate(body: ChatRequest, service: Service) -> Chat:
         rid=body.rid or f"chatcmpl-{uuid.uuid4().hex}",
         logit_processor=logit_processor(body.custom_logit_processor, card),
         priority=body.priority or 0,
-        cache_salt=body.cache_salt or "",
+        cache_salt=body.salt,
     )
     return Chat(
         service=service,

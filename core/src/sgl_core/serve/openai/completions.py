@@ -116,7 +116,7 @@ async def translate(body: CompletionRequest, service: Service) -> Completion:
                 rid=rid,
                 logit_processor=processor,
                 priority=body.priority or 0,
-                cache_salt=body.cache_salt or "",
+                cache_salt=body.salt,
             )
         )
         if echo:

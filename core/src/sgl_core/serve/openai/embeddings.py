@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from sgl_core.serve.core.answer import Answer
-from sgl_core.serve.core.errors import RequestError, refuse
+from sgl_core.serve.core.errors import RequestError, refuse, refuse_unserved
 from sgl_core.serve.core.request import TextRequest
 from sgl_core.serve.core.service import Service
 from sgl_core.serve.core.validate import check_integer
 from sgl_core.serve.embedding.vectors import check_embeds, pooled
+from sgl_core.serve.unserved_fields import VECTORS
 
 from .fields import ApiModel
 
@@ -27,11 +28,13 @@ class EmbeddingRequest(ApiModel):
     dimensions: int | None = None
     user: str | None = None
     rid: str | None = None
+    priority: int | None = None
     truncate_prompt_tokens: int | None = None
 
 
 async def translate(body: EmbeddingRequest, service: Service) -> list[TextRequest]:
     """Requests that are pooled instead of sampled. Raises RequestError."""
+    refuse_unserved(body.extras(), VECTORS)
     if body.encoding_format not in (None, "float", "base64"):
         raise refuse("encoding_format", f"must be float or base64, not {body.encoding_format!r}")
     check_embeds(service, "input")
@@ -40,7 +43,7 @@ async def translate(body: EmbeddingRequest, service: Service) -> list[TextReques
     requests, _ = await pooled(body.input, "input", service, truncate=body.truncate_prompt_tokens)
     rid = body.rid or f"embd-{uuid.uuid4().hex}"
     for request in requests:
-        request.rid = rid
+        request.rid, request.priority = rid, body.priority or 0
     return requests
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from sgl_core.serve.core.answer import Usage
 from sgl_core.serve.core.errors import RequestError, refuse
 from sgl_core.serve.core.request import ModelCard, TextRequest
+from sgl_core.serve.unserved_fields import DEPLOYMENT, MEDIA, RETURNED
 
 
 class ApiModel(BaseModel):
@@ -68,6 +69,7 @@ class GenerationFields(ApiModel):
     rid: str | None = None
     priority: int | None = None
     cache_salt: str | None = None
+    extra_key: str | None = None
     stream_interval: int | None = None
     return_token_ids: bool | None = None
 
@@ -101,6 +103,11 @@ class GenerationFields(ApiModel):
         """The field that limits the answer: ``max_tokens``, or where only that is given the native ``max_new_tokens``."""
         return "max_tokens" if self.max_tokens is not None or self.max_new_tokens is None else "max_new_tokens"
 
+    @property
+    def salt(self) -> str:
+        """What parts this request's cached prefixes from those of others."""
+        return self.cache_salt or self.extra_key or ""
+
     def choices(self) -> int:
         """``n``, checked."""
         n = 1 if self.n is None else self.n
@@ -132,8 +139,6 @@ _SHARED_UNSERVED = {
     "suffix": "text is only written after a prompt",
     "lora_path": "no LoRA adapters are loaded",
     "session_params": "sessions are not served on this route",
-    "return_hidden_states": "hidden states are not returned",
-    "return_routed_experts": "routed experts are not returned",
     "prompt_logprobs": "use echo with logprobs on /v1/completions, or logprob_start_len on /generate",
     "use_beam_search": "only sampling is served",
     "guided_json": "use response_format or json_schema",
@@ -144,7 +149,10 @@ _SHARED_UNSERVED = {
     "truncate_prompt_tokens": "shorten the prompt",
     "prompt_embeds": "send text or token ids",
     "input_embeds": "send text or token ids",
-    "bootstrap_room": "this server is not part of a disaggregated deployment",
+    "session_id": "sessions are opened by /open_session and used on /generate",
+    **DEPLOYMENT,
+    **MEDIA,
+    **RETURNED,
 }
 _CHAT_UNSERVED = {
     "functions": "use tools",
@@ -154,6 +162,9 @@ _CHAT_UNSERVED = {
     "chat_template": "the operator sets the template (--chat-template)",
     "echo": "use /v1/completions",
     "best_of": "use n",
+    "input_ids": "use /v1/completions or /generate",
+    "return_meta_info": "use /generate",
+    "task": "the template decides; use chat_template_kwargs",
 }
 UNSERVED = {"completions": _SHARED_UNSERVED, "chat": {**_SHARED_UNSERVED, **_CHAT_UNSERVED}}
 

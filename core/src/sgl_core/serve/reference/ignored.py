@@ -6,6 +6,9 @@ _CACHE = "the prefix cache works for every request by itself"
 _WHO = "the server tells no users apart"
 _TIER = "there is one tier"
 
+_LABELS = "labels of metrics come in a header"
+_LOGS = "the operator decides what is logged"
+
 CHAT = {
     "user": _WHO,
     "safety_identifier": _WHO,
@@ -20,7 +23,7 @@ CHAT = {
     "moderation": "the server moderates nothing",
     "model": "one model is served",
 }
-COMPLETIONS = {"user": _WHO, "model": "one model is served"}
+COMPLETIONS = {"user": _WHO, "model": "one model is served", "custom_labels": _LABELS}
 EMBEDDINGS = {"user": _WHO, "model": "one model is served"}
 RESPONSES = {
     "model": "one model is served",
@@ -44,6 +47,7 @@ MESSAGES = {
     "diagnostics": "the server keeps none",
     "user_profile_id": _WHO,
     "workspace_id": _WHO,
+    "betas": "a name of an unfinished feature asks for nothing by itself",
 }
 COUNT_TOKENS = {
     "model": "one model is served",
@@ -61,4 +65,20 @@ OLLAMA_EMBED = {
     "stream": "vectors come whole",
     "options": "an embedding has none",
 }
+GENERATE = {
+    "custom_labels": _LABELS,
+    "log_metrics": _LOGS,
+    "no_logs": _LOGS,
+    "background": "every request runs to its end",
+    "conversation_id": _CACHE,
+    "routing_key": "a hint for routers",
+    "external_trace_header": "the traceparent header is read",
+}
 FAMILY = {"model": "one model is served", "user": _WHO}
+NATIVE_VECTORS = {
+    **FAMILY,
+    "background": "every request runs to its end",
+    "log_metrics": _LOGS,
+    "routing_key": "a hint for routers",
+    "external_trace_header": "the traceparent header is read",
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sgl_core.serve.anthropic import protocol as anthropic
 from sgl_core.serve.batches.routes import BatchBody
+from sgl_core.serve.embedding.classify import UNSERVED as NATIVE_UNSERVED
 from sgl_core.serve.embedding.classify import NativeBody
 from sgl_core.serve.embedding.rerank import RerankRequest
 from sgl_core.serve.embedding.score import ScoreRequest
@@ -20,6 +21,7 @@ from sgl_core.serve.openai.completion_protocol import CompletionRequest
 from sgl_core.serve.openai.embeddings import EmbeddingRequest
 from sgl_core.serve.openai.fields import UNSERVED
 from sgl_core.serve.responses import protocol as responses
+from sgl_core.serve.unserved_fields import VECTORS
 
 from . import ignored
 from .entry import RouteEntry
@@ -36,7 +38,7 @@ _OPENAI = (
     E(path="/v1/chat/completions", family=OPENAI, summary="A chat answer.", model=ChatRequest, answers=SSE, refused=UNSERVED["chat"], ignored=ignored.CHAT),
     E(path="/invocations", family=OPENAI, summary="A chat answer, for SageMaker.", model=ChatRequest, answers=SSE, refused=UNSERVED["chat"], ignored=ignored.CHAT),
     E(path="/v1/completions", family=OPENAI, summary="The continuation of a text.", model=CompletionRequest, answers=SSE, refused=UNSERVED["completions"], ignored=ignored.COMPLETIONS),
-    E(path="/v1/embeddings", family=OPENAI, summary="Vectors of texts or token ids.", model=EmbeddingRequest, ignored=ignored.EMBEDDINGS),
+    E(path="/v1/embeddings", family=OPENAI, summary="Vectors of texts or token ids.", model=EmbeddingRequest, ignored=ignored.EMBEDDINGS, refused=VECTORS),
     E(path="/v1/responses", family=OPENAI, summary="A response, stored unless store is false.", model=responses.ResponseRequest, answers=SSE, refused=responses.UNSERVED, ignored=ignored.RESPONSES),
     E(path="/v1/responses/input_tokens", family=OPENAI, summary="How many tokens the prompt of a response has.", model=responses.ResponseRequest, refused=responses.UNSERVED, ignored={**ignored.RESPONSES, "personality": "no open model knows it"}),
     E(path="/v1/responses/{response_id}", methods=GET, family=OPENAI, summary="A stored response, or the events of a background one.", answers=SSE, query=("stream", "starting_after")),
@@ -84,18 +86,18 @@ _OLLAMA = (
 
 _RERANK = dict.fromkeys(("rank_fields", "max_tokens_per_doc", "max_chunks_per_doc"), "documents are read whole")
 _RANKING = (
-    *(E(path=path, family=RANKING, summary="The probability of labels after texts, or the nearness of pairs of texts.", model=ScoreRequest, ignored=ignored.FAMILY) for path in ("/v1/score", "/score")),
+    *(E(path=path, family=RANKING, summary="The probability of labels after texts, or the nearness of pairs of texts.", model=ScoreRequest, ignored=ignored.FAMILY, refused=VECTORS) for path in ("/v1/score", "/score")),
     *(E(path=path, family=RANKING, summary="Documents by their nearness to a query.", model=RerankRequest, ignored=ignored.FAMILY, refused=_RERANK) for path in ("/v1/rerank", "/v2/rerank", "/rerank")),
-    *(E(path=path, family=RANKING, summary="Classes of texts, where the model has a classification head.", model=NativeBody, ignored=ignored.FAMILY) for path in ("/classify", "/v1/classify")),
-    E(path="/encode", methods=("POST", "PUT"), family=RANKING, summary="Vectors in the native form.", model=NativeBody, ignored=ignored.FAMILY),
+    *(E(path=path, family=RANKING, summary="Classes of texts, where the model has a classification head.", model=NativeBody, ignored=ignored.NATIVE_VECTORS, refused=NATIVE_UNSERVED) for path in ("/classify", "/v1/classify")),
+    E(path="/encode", methods=("POST", "PUT"), family=RANKING, summary="Vectors in the native form.", model=NativeBody, ignored=ignored.NATIVE_VECTORS, refused=NATIVE_UNSERVED),
 )  # fmt: skip
 
 _NATIVE = (
-    E(path="/generate", methods=("POST", "PUT"), family=NATIVE, summary="The native route: texts or token ids, batches, log-probabilities, sessions.", model=GenerateRequest, answers=SSE, refused={k: v for k, v in GENERATE_UNSERVED.items() if k != "session_params"}),
-    *(E(path=path, family=NATIVE, summary="The token ids of a prompt or of messages.", model=TokenizeRequest) for path in ("/tokenize", "/v1/tokenize")),
-    *(E(path=path, family=NATIVE, summary="The text of token ids.", model=DetokenizeRequest) for path in ("/detokenize", "/v1/detokenize")),
-    *(E(path=path, family=NATIVE, summary="Tool calls in a text.", model=ParseCallsBody) for path in ("/parse_function_call", "/v1/parse_function_call")),
-    *(E(path=path, family=NATIVE, summary="The thinking in a text, apart from the answer.", model=SeparateBody) for path in ("/separate_reasoning", "/v1/separate_reasoning")),
+    E(path="/generate", methods=("POST", "PUT"), family=NATIVE, summary="The native route: texts or token ids, batches, log-probabilities, sessions.", model=GenerateRequest, answers=SSE, refused=GENERATE_UNSERVED, ignored=ignored.GENERATE),
+    *(E(path=path, family=NATIVE, summary="The token ids of a prompt or of messages.", model=TokenizeRequest, ignored={"model": "one model is served"}) for path in ("/tokenize", "/v1/tokenize")),
+    *(E(path=path, family=NATIVE, summary="The text of token ids.", model=DetokenizeRequest, ignored={"model": "one model is served"}) for path in ("/detokenize", "/v1/detokenize")),
+    *(E(path=path, family=NATIVE, summary="Tool calls in a text.", model=ParseCallsBody, ignored={"rid": "nothing is generated"}) for path in ("/parse_function_call", "/v1/parse_function_call")),
+    *(E(path=path, family=NATIVE, summary="The thinking in a text, apart from the answer.", model=SeparateBody, ignored={"rid": "nothing is generated", "return_blocks": "thinking is one text"}) for path in ("/separate_reasoning", "/v1/separate_reasoning")),
     E(path="/open_session", methods=ANY, family=NATIVE, summary="Open a session.", model=OpenBody),
     E(path="/close_session", methods=ANY, family=NATIVE, summary="Close a session.", model=CloseBody),
 )  # fmt: skip
@@ -114,7 +116,7 @@ _ADMIN = (
     E(path="/resume_memory_occupation", methods=ANY, family=ADMIN, summary="Take the device's memory again.", model=control.MemoryBody, body_optional=True),
     E(path="/configure_logging", family=ADMIN, summary="Log level and request logs.", model=control.LoggingBody),
     *(E(path=path, family=ADMIN, summary=f"{path.rpartition('/')[2].capitalize()} one of several models.", why=why) for path, why in unserved.MODELS.items()),
-    *(E(path=path, family=ADMIN, summary="Not served.", why=why) for path, why in unserved.REFERENCE.items()),
+    *(E(path=path, family=ADMIN, summary="Not served.", why=why, methods=unserved.METHODS.get(path, ("POST",))) for path, why in unserved.REFERENCE.items()),
 )  # fmt: skip
 
 _ABOUT = (

@@ -77,6 +77,7 @@ class ResponseRequest(ApiModel):
     chat_template_kwargs: dict[str, Any] | None = None
     priority: int | None = None
     cache_salt: str | None = None
+    extra_key: str | None = None
     stream_interval: int | None = None
 
 
@@ -123,6 +124,8 @@ UNSERVED = {
     "moderation": "the server moderates nothing",
     "background_options": "a background response has no options",
     "use_beam_search": "only sampling is served",
+    "session_id": "use previous_response_id",
+    "request_id": "the server names responses",
 }
 
 

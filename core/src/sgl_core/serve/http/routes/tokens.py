@@ -16,12 +16,20 @@ from sgl_core.serve.http.errors import endpoint, json_response
 from sgl_core.serve.openai.chat import render
 from sgl_core.serve.openai.chat_protocol import ChatRequest, check_messages, check_tools
 from sgl_core.serve.openai.fields import ApiModel
+from sgl_core.serve.openai.tool_choice import tool_choice
 
 
 class TokenizeRequest(ApiModel):
     """``prompt`` (one text or several), or ``messages`` with all that the chat route reads of them."""
 
     prompt: str | list[str] | None = None
+    messages: Any = None
+    tools: Any = None
+    tool_choice: Any = None
+    chat_template_kwargs: Any = None
+    reasoning_effort: Any = None
+    continue_final_message: Any = None
+    add_generation_prompt: Any = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
 
@@ -39,7 +47,9 @@ async def tokenize(request: Request) -> Response:
     if raw.get("messages") is not None:
         chat = parse_model(raw, ChatRequest)
         check_messages(chat.messages)
-        prompt, _ = await render(chat, service, check_tools(chat.tools))
+        tools = check_tools(chat.tools)
+        shown = tools if tool_choice(chat.tool_choice, tools).mode != "none" else []
+        prompt, _ = await render(chat, service, shown)
         return json_response(_counted(service, prompt.ids, bool(raw.get("return_token_strs"))))
     body = parse_model(raw, TokenizeRequest)
     if body.prompt is None:

@@ -12,6 +12,8 @@ from sgl_core.serve.http.errors import Handler, endpoint
 _DISK = "weights are read from disk only (/update_weights_from_disk)"
 _LORA = "this server runs without LoRA"
 _EXPERTS = "the server records no expert distribution"
+_STORAGE = "the server keeps no storage for cached pages"
+_DRAFTS = "nothing is drafted, so no corpus serves drafts"
 _TEXT = "this model reads and writes text only"
 
 REFERENCE = {
@@ -27,11 +29,31 @@ REFERENCE = {
     "/start_expert_distribution_record": _EXPERTS,
     "/stop_expert_distribution_record": _EXPERTS,
     "/dump_expert_distribution_record": _EXPERTS,
-    "/clear_hicache_storage_backend": "the server keeps no storage for cached pages",
+    "/clear_hicache_storage_backend": _STORAGE,
     "/set_internal_state": "settings change with a restart; the log by /configure_logging",
     "/slow_down": "steps are not slowed down",
+    "/dumper/{method}": "tensors are not dumped",
+    "/add_external_corpus": _DRAFTS,
+    "/remove_external_corpus": _DRAFTS,
+    "/list_external_corpora": _DRAFTS,
+    "/hicache/storage-backend": _STORAGE,
+    "/hicache/storage-backend/clear": _STORAGE,
+    "/set_trace_level": "traces are set up at start (--enable-trace)",
+    "/freeze_gc": "the server does it by itself when it has started",
+    "/get_remote_instance_transfer_engine_info": _DISK,
+    "/remote_instance_transfer_engine_info": _DISK,
+    "/weights_checker": "weights are read one by one with /get_weights_by_name",
+    "/load_lora_adapter_from_tensors": _LORA,
 }
 """Routes of the reference system that change a server."""
+
+METHODS = {
+    "/list_external_corpora": ("GET",),
+    "/hicache/storage-backend": ("DELETE", "GET", "PUT"),
+    "/get_remote_instance_transfer_engine_info": ("GET",),
+    "/remote_instance_transfer_engine_info": ("GET",),
+}
+"""Where it is not POST."""
 
 MODELS = {
     "/models/load": "this server has one model; several are served with --model NAME=PATH",
@@ -59,4 +81,5 @@ def _refusal(why: str) -> Handler:
 
 
 def routes() -> list[Route]:
-    return [Route(path, _refusal(why), methods=["POST"]) for path, why in {**REFERENCE, **MODELS, **OPENAI}.items()]
+    refused = {**REFERENCE, **MODELS, **OPENAI}
+    return [Route(path, _refusal(why), methods=[*METHODS.get(path, ("POST",))]) for path, why in refused.items()]
