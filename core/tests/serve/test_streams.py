@@ -315,3 +315,16 @@ async def test_completions_take_the_native_names_of_prompt_and_limit(serve) -> N
             refused = await api.post(TEXT, bad)
             assert refused.status_code == 400
             assert refused.json()["error"]["param"] == field
+
+
+async def test_an_extra_key_parts_prefixes_on_every_route(serve) -> None:
+    async with serve() as api:
+        prompts = {
+            CHAT: {"messages": MESSAGES},
+            TEXT: {"prompt": "hi"},
+            "/v1/responses": {"input": "hi"},
+            NATIVE: {"text": "hi"},
+        }
+        for route, body in prompts.items():
+            assert (await api.post(route, {**body, "extra_key": "mine"})).status_code == 200
+            assert api.channel.generated()[-1].cache_salt == "mine", route

@@ -102,6 +102,7 @@ SAMPLING = (
     "chat_template_kwargs",
     "priority",
     "cache_salt",
+    "extra_key",
     "stream_interval",
 )
 """Fields that the chat route reads under the same name."""
