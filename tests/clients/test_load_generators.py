@@ -46,7 +46,7 @@ def test_aiperf(server, client_program, tokenizer, tmp_path):
     assert found["time_to_first_token"]["avg"] > 0
     records = [json.loads(line) for line in (tmp_path / "profile_export.jsonl").read_text().splitlines()]
     assert len(records) == REQUESTS
-    assert all(record["error"] is None for record in records)
+    assert all(record.get("error") is None for record in records)
 
 
 def test_genai_bench(server, client_program, tokenizer, tmp_path):
