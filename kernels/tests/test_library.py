@@ -56,6 +56,7 @@ def test_the_import_loads_nothing() -> None:
     )
 
 
+@pytest.mark.field_case("184")
 @pytest.mark.parametrize("isa", ISAS[: 1 + ISAS.index(sgl_ops.isa())])
 def test_a_lower_instruction_set_can_be_forced(isa: str) -> None:
     assert python("import sgl_ops; print(sgl_ops.isa())", SGL_CPU_ISA=isa) == isa

@@ -86,7 +86,7 @@ def main() -> int:
             "--seed",
             str(asked.seed),
         ]
-        words += ["--exclude-tag", "Administration", "--checks", ",".join(CHECKS), "--workers", "2"]
+        words += ["--exclude-tag", "Administration", "--checks", ",".join(CHECKS), "--workers", "1"]
         words += ["--continue-on-failure", "--request-timeout", "60", "--generation-database", "none", "--no-color"]
         status = subprocess.run([*words, *asked.more], check=False, cwd=folder).returncode
         with urlopen(f"{url}/health_generate", timeout=30) as answer:

@@ -19,6 +19,7 @@ def names(root: Path) -> list[str]:
     return [file.name for file in describe(root).weights]
 
 
+@pytest.mark.field_case("157")
 def test_index_decides_and_stray_files_are_left_alone(hf_folder: Path) -> None:
     for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "consolidated.safetensors"):
         (hf_folder / name).write_bytes(b"x" * 10)

@@ -43,6 +43,7 @@ def header(type_id: int, columns: int = 256) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + entry + bytes(4096)
 
 
+@pytest.mark.field_case("160")
 def test_unknown_type_names_file_tensor_and_id(tmp_path: Path) -> None:
     path = tmp_path / "odd.gguf"
     path.write_bytes(header(250))

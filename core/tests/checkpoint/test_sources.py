@@ -36,6 +36,7 @@ def test_choice(registries: Registries, model: str, source: str, name: str) -> N
     assert choose_source(model, registries) == (source, name)
 
 
+@pytest.mark.field_case("194")
 def test_existing_path_goes_before_the_hub(
     registries: Registries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def run_without_network(model: str, **env: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.field_case("194")
 def test_local_folder_makes_no_connection_and_needs_no_hub_client(hf_folder: Path) -> None:
     assert run_without_network(str(hf_folder)) == "path model 400 False"
     assert run_without_network(str(hf_folder), HF_HUB_OFFLINE="1") == "path model 400 False"

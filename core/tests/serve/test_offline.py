@@ -75,6 +75,7 @@ async def test_from_an_event_loop(engine: Engine) -> None:
     assert await engine.async_embed("a") == engine.embed("a")
 
 
+@pytest.mark.field_case("7")
 def test_bad_requests_name_their_field_and_leave_the_engine_well(engine: Engine) -> None:
     for call, field in (
         (lambda: engine.generate(""), "text"),

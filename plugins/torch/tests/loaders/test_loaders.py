@@ -43,6 +43,7 @@ def test_single_file_with_progress(hf_root: Path) -> None:
     assert [done for _, done, _ in calls] == sorted(done for _, done, _ in calls)
 
 
+@pytest.mark.field_case("157", "158")
 @pytest.mark.parametrize(("stem", "suffix"), [("model", ".safetensors"), ("pytorch_model", ".bin")])
 def test_index_assignment_wins_and_strays_are_ignored(
     hf_root: Path, stem: str, suffix: str, caplog: pytest.LogCaptureFixture
