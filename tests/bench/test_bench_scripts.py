@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import agreement
 import bars
 import in_process
 import kernel_speed
@@ -202,9 +201,3 @@ def test_llama_is_built_for_what_the_processor_announces() -> None:
     assert "-DGGML_AVX512=ON" in options
     assert "-DGGML_AVX512_VNNI=OFF" in options
     assert all(option.endswith("=OFF") for option in peers.llama_features(set()))
-
-
-def test_what_two_answers_have_in_common() -> None:
-    assert agreement.common("abcd", "abxd") == 2
-    assert agreement.common("ab", "abc") == 2
-    assert agreement.common("", "a") == 0
