@@ -38,6 +38,11 @@ BAD: tuple[dict[str, Any], ...] = (
     {"messages": [{"role": "user", "content": "x"}], "logit_bias": {"999999": 1}},
     {"messages": [{"role": "user", "content": "x"}], "max_tokens": 10**9, "stop": [""]},
     {"messages": "not a list"},
+    {"messages": [{"role": "user", "content": "too long " * 9000}]},
+    {
+        "messages": [{"role": "user", "content": "x"}],
+        "response_format": {"type": "json_schema", "json_schema": {"schema": 1}},
+    },
 )
 
 
