@@ -113,6 +113,8 @@ async def test_session_refusals(serve) -> None:
         ]
         for body in bad:
             assert (await api.post("/generate", body)).status_code == 400, body
+        refused = (await api.post("/generate", {"text": "a", "session_params": {}})).json()
+        assert refused["error"]["param"] == "session_params.id"
         assert (await api.post("/generate", {"text": "a", **params("s")})).status_code == 200
 
 

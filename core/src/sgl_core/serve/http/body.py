@@ -44,17 +44,17 @@ async def read_model(request: Request, model: type[M]) -> M:
     return parse_model(await read_json(request), model)
 
 
-def parse_model(value: dict[str, Any], model: type[M]) -> M:
-    """A JSON object as ``model``; see :func:`read_model`."""
+def parse_model(value: dict[str, Any], model: type[M], where: str = "") -> M:
+    """A JSON object as ``model``; see :func:`read_model`. ``where`` is the field of the body that holds the object."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _first(error) from None
+        raise _first(error, where) from None
 
 
-def _first(error: ValidationError) -> RequestError:
+def _first(error: ValidationError, where: str) -> RequestError:
     first = error.errors(include_url=False, include_context=False)[0]
-    path = ""
+    path = where
     for step in first["loc"]:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_type"

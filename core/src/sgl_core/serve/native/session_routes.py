@@ -38,7 +38,7 @@ async def close_session(request: Request) -> Response:
 async def generate_in_session(request: Request, body: GenerateRequest, given: Mapping[str, Any]) -> Response:
     """One turn of a session."""
     service: Service = request.app.state.service
-    params = parse_model(dict(given), SessionParams)
+    params = parse_model(dict(given), SessionParams, "session_params")
     sessions = sessions_of(request)
     parent = await sessions.extend(body, params, service)
     job = await generate.translate(body, service)
