@@ -52,8 +52,8 @@ check-wheels: wheels ## clean virtual environments: sgl-core alone, then sgl-cor
 sanitize: venv ## the kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 	PATH=$(abspath $(BIN)):$$PATH PYTHON=$(abspath $(BIN))/python kernels/tests/sanitize.sh $(ARGS)
 
-clients: venv ## virtual environments of heavy clients, for tests/clients
-	$(BIN)/python tests/clients/install.py
+clients: venv ## virtual environments of heavy clients, for tests/clients (ARGS names some)
+	$(BIN)/python tests/clients/install.py $(ARGS)
 
 docs: venv ## regenerate the generated pages of docs/
 	$(BIN)/python -m sgl_core.config.docs docs/configuration.md
