@@ -17,6 +17,7 @@ from sgl_core.api.sampling import GrammarRequest
 from . import lark
 from .schema.read import read_schema
 from .schema.walk import find_keyword
+from .structural_tag import check_tag, read_tag, to_lark
 from .vocabulary import TokenTable
 
 JSON_OPTIONS = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{0,16}"}
@@ -65,6 +66,10 @@ class LlguidanceBackend:
                 raise GrammarError(f"the grammar cannot be read: {error}") from error
         if kind == "tool_calls":
             return str(LLMatcher.grammar_from_lark(lark.tool_calls(text, self._table.special_names))), None
+        if kind == "structural_tag":
+            tag = read_tag(text)
+            check_tag(tag)
+            return str(LLMatcher.grammar_from_lark(to_lark(tag, self._table.special_names))), None
         raise GrammarError(f"llguidance does not serve constraints of kind {kind}")
 
 

@@ -2,13 +2,13 @@
 
 from sgl_core.api import GrammarSpec
 
-_ALL = frozenset({"json_object", "json_schema", "regex", "ebnf", "choice", "tool_calls"})
+_ALL = frozenset({"json_object", "json_schema", "regex", "ebnf", "choice", "tool_calls", "structural_tag"})
 
 XGRAMMAR = GrammarSpec(
     name="xgrammar",
     target="sgl_grammar.backends:xgrammar",
     summary="xgrammar for what it holds exactly, llguidance for the rest",
-    kinds=_ALL | {"structural_tag"},
+    kinds=_ALL,
     requires=("xgrammar>=0.2.5",),
 )
 LLGUIDANCE = GrammarSpec(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from sgl_core.api.sampling import GrammarRequest
 from .routing import Elsewhere
 from .schema.plain import not_plain
 from .schema.read import read_schema
+from .structural_tag import check_tag, formats, read_tag
 from .vocabulary import TokenTable
 
 MAX_SPACES = 16
@@ -53,7 +56,12 @@ class XgrammarBackend:
         if kind == "ebnf":
             return _Compiled(_compiled(kind, self._compiler.compile_grammar, text), self._table)
         if kind == "structural_tag":
-            return _Compiled(_compiled(kind, self._compiler.compile_structural_tag, text), self._table)
+            tag = read_tag(text)
+            check_tag(tag)
+            if not all(_held(node) for _, node in formats(tag)):
+                raise Elsewhere(kind)
+            whole = json.dumps({"type": "structural_tag", "format": tag})
+            return _Compiled(_compiled(kind, self._compiler.compile_structural_tag, whole), self._table)
         raise Elsewhere(kind)
 
     def _schema(self, text: str) -> CompiledGrammar:
@@ -64,6 +72,13 @@ class XgrammarBackend:
         except Exception as error:
             raise Elsewhere("json_schema") from error
         return _Compiled(compiled, self._table)
+
+
+def _held(node: Mapping[str, Any]) -> bool:
+    """Whether a format of a structural tag is held exactly, what stands below it aside."""
+    if node.get("type") == "json_schema":
+        return not not_plain(node["json_schema"])
+    return node.get("type") != "regex" or not _LOOKS_BEYOND.search(node["pattern"])
 
 
 def _compiled(kind: str, compile_: object, text: str) -> xgrammar.CompiledGrammar:
