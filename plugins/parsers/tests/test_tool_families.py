@@ -6,12 +6,14 @@ import pytest
 
 from sgl_core.api.parsers import ParseContext
 from sgl_parsers.tools import (
+    apertus,
     bracket,
     deepseek,
     gemma4,
     glm,
     harmony,
     hermes,
+    hunyuan,
     invoke_tags,
     json_lists,
     kimi_k2,
@@ -277,6 +279,51 @@ CASES = {
         "</steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>",
         "",
         [PARIS],
+    ),
+    "apertus": (
+        apertus.Apertus,
+        'Hm. <|tools_prefix|>[{"get_weather": {"city": "Paris"}}, {"a": {}}]<|tools_suffix|>',
+        "Hm.",
+        [PARIS, ("a", {})],
+    ),
+    "apertus malformed": (apertus.Apertus, '<|tools_prefix|>["get_weather"]', '<|tools_prefix|>["get_weather"]', []),
+    "hunyuan": (
+        hunyuan.Hunyuan,
+        "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n"
+        "</tool_call>\n<tool_call>now<tool_sep></tool_call>\n</tool_calls>",
+        "",
+        [("get_weather", {"city": "Paris", "days": 3}), ("now", {})],
+    ),
+    "hunyuan suffix": (
+        hunyuan.Hunyuan,
+        "<tool_calls:opensource><tool_call:opensource>get_item<tool_sep:opensource><arg_key:opensource>id</arg_key:opensource>"
+        "<arg_value:opensource>1</arg_value:opensource></tool_call:opensource></tool_calls:opensource>",
+        "",
+        [("get_item", {"id": "1"})],
+    ),
+    "hunyuan a13b": (
+        hunyuan.Hunyuan,
+        '<tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</tool_calls>',
+        "",
+        [PARIS],
+    ),
+    "dots": (
+        invoke_tags.Dots,
+        '<dots_function_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n</invoke>\n</dots_function_call>',
+        "",
+        [PARIS],
+    ),
+    "dots json": (
+        invoke_tags.Dots,
+        '<dots_function_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</dots_function_call>',
+        "",
+        [PARIS],
+    ),
+    "minicpm5": (
+        invoke_tags.MiniCpm5,
+        'Ok <function name="get_weather"><param name="city">Paris</param></function>\n<function name="get_item"><param name="id">7</param></function> so',
+        "Okso",
+        [PARIS, ("get_item", {"id": "7"})],
     ),
     "gemma4": (
         gemma4.Gemma4,

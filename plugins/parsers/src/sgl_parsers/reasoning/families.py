@@ -111,6 +111,18 @@ class CommandA(TaggedReasoning):
     )
 
 
+class Apertus(TaggedReasoning):
+    """Apertus: thoughts between markers of their own."""
+
+    tags = Tags(begin="<|inner_prefix|>", end="<|inner_suffix|>", implied_ends=("<|tools_prefix|>",))
+
+
+class Ling3(TaggedReasoning):
+    """Ling 3."""
+
+    tags = _THINK
+
+
 class Hunyuan(TaggedReasoning):
     """Hunyuan A13B: think and answer tags."""
 

@@ -14,9 +14,11 @@ _ATTRIBUTE = re.compile(r'\s*([\w-]+)\s*=\s*"([^"]*)"')
 
 
 class InvokeTags(Machine):
-    """``prefix`` stands before every tag name; ``sections`` are the names of the tags around all calls."""
+    """``prefix`` stands before every tag name; ``sections`` are the names of the tags around all calls; ``names`` are those of a call's
+    and a parameter's tag."""
 
     prefix = ""
+    names = ("invoke", "parameter")
     sections: tuple[str, ...] = ()
     call_syntax: CallSyntax | None = None
 
@@ -30,21 +32,22 @@ class InvokeTags(Machine):
 
     @property
     def _invoke(self) -> str:
-        return f"<{self.prefix}invoke "
+        return f"<{self.prefix}{self.names[0]} "
 
     @property
     def _parameter(self) -> str:
-        return f"<{self.prefix}parameter "
+        return f"<{self.prefix}{self.names[1]} "
 
     def body(self, marker: str) -> Wait[None]:
         if marker == self._invoke:
             self.source.pos -= len(marker)
         yield from self.repeated(self._call, self._invoke)
-        yield from self.skip(*(f"</{s}>" for s in self.section_tags()))
+        if self.sections:
+            yield from self.skip(*(f"</{s}>" for s in self.section_tags()))
 
     def _call(self) -> Wait[None]:
         source, prefix = self.source, self.prefix
-        end = f"</{prefix}invoke>"
+        end = f"</{prefix}{self.names[0]}>"
         yield from source.expect(self._invoke)
         arguments = Arguments(self.context, self.calls, (yield from self._attributes()).get("name", ""))
         while True:
@@ -57,7 +60,7 @@ class InvokeTags(Machine):
                 source,
                 arguments,
                 attributes["name"],
-                closer=f"</{prefix}parameter>",
+                closer=f"</{prefix}{self.names[1]}>",
                 followers=(self._parameter, end),
                 types=told,
             )
@@ -82,6 +85,43 @@ class MiniMaxM2(InvokeTags):
         parameter_begin='<parameter name="{key}">',
         parameter_end="</parameter>\n",
         section_end="</minimax:tool_call>",
+    )
+
+
+class Dots(InvokeTags):
+    """dots: invoke tags, or one JSON object, in a tag of its own."""
+
+    sections = ("dots_function_call",)
+    call_syntax = CallSyntax(
+        section_begin="<dots_function_call>\n",
+        begin='<invoke name="{name}">\n',
+        end="</invoke>\n",
+        arguments="parameter_tags",
+        parameter_begin='<parameter name="{key}">',
+        parameter_end="</parameter>\n",
+        section_end="</dots_function_call>",
+    )
+
+    def body(self, marker: str) -> Wait[None]:
+        yield from self.source.spaces()
+        if (yield from self.source.at(("{",))):
+            yield from self.call_objects()
+            yield from self.skip("</dots_function_call>")
+        else:
+            yield from super().body(marker)
+
+
+class MiniCpm5(InvokeTags):
+    """MiniCPM 5: ``<function name="f"><param name="k">v</param></function>``."""
+
+    names = ("function", "param")
+    call_syntax = CallSyntax(
+        begin='<function name="{name}">',
+        end="</function>",
+        arguments="parameter_tags",
+        parameter_begin='<param name="{key}">',
+        parameter_end="</param>",
+        separator="\n",
     )
 
 
