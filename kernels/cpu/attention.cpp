@@ -30,9 +30,10 @@ namespace {
 
 struct Item {
   int64_t request, token, first, tokens;  // row of the batch; index of the first token in it and in the request's chunk
-  int64_t kv_head, key_begin, key_end;
+  int64_t kv_head, kv_heads;              // the first kv head, and how many
+  int64_t key_begin, key_end;
   int64_t segments, partial;              // partial: where its segments' results lie when it is split
-  const float* shared;                    // results of the shared segments before key_begin: m[G] l[G] acc[G][dim_v] each
+  const float* shared;                    // results of the shared segments before key_begin, by kv head: m[G] l[G] acc[G][dim_v] each
   int64_t shared_segments;
 };
 
@@ -74,12 +75,24 @@ void clear(float* m, float* l, float* acc, int64_t rows, int64_t dim) {
   memset(acc, 0, size_t(rows * dim) * 4);
 }
 
-void gather_queries(const Kernels* k, const AttentionArgs& a, const Item& it, Work& w) {
+// The buffers of the h-th kv head of an item: its rows lie behind those of the heads before it.
+Work of_head(const AttentionArgs& a, const Item& it, const Work& w, int64_t h) {
+  const int64_t rows = h * it.tokens * (a.heads / a.kv_heads);
+  Work at = w;
+  at.q += rows * a.dim;
+  at.M += rows;
+  at.L += rows;
+  at.A += rows * a.dim_v;
+  at.pos += rows;
+  return at;
+}
+
+void gather_queries(const Kernels* k, const AttentionArgs& a, const Item& it, int64_t kv_head, const Work& w) {
   const int64_t G = a.heads / a.kv_heads;
   const float scale = in_tiles(k, a, it.request) ? a.scale * 1.44269504088896f : a.scale;  // 2^x there
   for (int64_t t = 0; t < it.tokens; t++)
     for (int64_t g = 0; g < G; g++) {
-      const float* src = a.q + (it.token + t) * a.ldq + (it.kv_head * G + g) * a.dim;
+      const float* src = a.q + (it.token + t) * a.ldq + (kv_head * G + g) * a.dim;
       float* dst = w.q + (t * G + g) * a.dim;
       for (int64_t i = 0; i < a.dim; i++) dst[i] = src[i] * scale;
       const int64_t context = a.context_lens[it.request];
@@ -119,16 +132,17 @@ void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64
   in_tiles(k, a, request) ? k->attend_segment_bf16(c) : k->attend_segment(c);
 }
 
-void segment(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w, int64_t s, float* m, float* l, float* acc) {
+void segment(const Kernels* k, const AttentionArgs& a, const Item& it, int64_t kv_head, const Work& w, int64_t s, float* m, float* l,
+             float* acc) {
   const int64_t begin = it.key_begin + s * kAttnSegment, end = begin + kAttnSegment < it.key_end ? begin + kAttnSegment : it.key_end;
-  keys_segment(k, a, w, it.request, it.kv_head, begin, end, it.tokens * (a.heads / a.kv_heads), m, l, acc);
+  keys_segment(k, a, w, it.request, kv_head, begin, end, it.tokens * (a.heads / a.kv_heads), m, l, acc);
 }
 
 // Running sums of an item: empty, or what its shared segments gave.
-void start_sums(const Kernels* k, const AttentionArgs& a, const Item& it, const Work& w) {
+void start_sums(const Kernels* k, const AttentionArgs& a, const Item& it, int64_t h, const Work& w) {
   const int64_t G = a.heads / a.kv_heads;
   clear(w.M, w.L, w.A, it.tokens * G, a.dim_v);
-  const float* p = it.shared;
+  const float* p = it.shared + h * it.shared_segments * G * (2 + a.dim_v);
   for (int64_t s = 0; s < it.shared_segments; s++, p += G * (2 + a.dim_v))
     k->attend_merge(p, p + G, p + 2 * G, G, a.dim_v, w.M, w.L, w.A);
 }
@@ -192,11 +206,11 @@ void run_shared(const Kernels* k, const AttentionArgs& a, const std::vector<Grou
     const int64_t begin = t.segment * kAttnSegment, end = begin + kAttnSegment;
     for (int64_t j = 0; j < t.count; j++) {
       const int64_t request = g.members[size_t(t.first + j)];
-      Item one{request, token_of[size_t(request)], 0, 1, t.kv_head, 0, 0, 0, 0, nullptr, 0};
+      Item one{request, token_of[size_t(request)], 0, 1, t.kv_head, 1, 0, 0, 0, 0, nullptr, 0};
       Work at = w;
       at.q += j * G * a.dim;
       at.pos += j * G;
-      gather_queries(k, a, one, at);
+      gather_queries(k, a, one, t.kv_head, at);
       for (int64_t r = 0; r < G; r++) at.pos[r] = end - 1;  // every row sees the whole segment
     }
     keys_segment(k, a, w, g.leader, t.kv_head, begin, end, t.count * G, w.m, w.l, w.acc);
@@ -209,10 +223,10 @@ void run_shared(const Kernels* k, const AttentionArgs& a, const std::vector<Grou
   });
 }
 
-void finish(const AttentionArgs& a, const Item& it, const Work& w) {
+void finish(const AttentionArgs& a, const Item& it, int64_t kv_head, const Work& w) {
   const int64_t G = a.heads / a.kv_heads;
   for (int64_t r = 0; r < it.tokens * G; r++) {
-    const int64_t head = it.kv_head * G + r % G;
+    const int64_t head = kv_head * G + r % G;
     float* dst = a.out + (it.token + r / G) * a.ldo + head * a.dim_v;
     const float* src = w.A + r * a.dim_v;
     float top = w.M[r], sum = w.L[r], factor = 1;
@@ -252,6 +266,11 @@ void attention_run(const AttentionArgs& a) {
         shared_segments[size_t(g.members[j])] = g.segments;
       }
   }
+  // The kv heads of a slot lie side by side in memory: whoever reads one head's keys takes the others' along, segment by segment, where
+  // a step of decode rows has enough segments for all threads.
+  int64_t whole = 0;
+  for (int64_t r = 0; r < a.R; r++) whole += a.query_lens[r] == 1 ? a.context_lens[r] / kAttnSegment + 1 : 0;
+  const bool together = whole >= 3 * pool_threads();
   std::vector<Item> items;
   int64_t segments = 0, max_rows = 0;
   for (int64_t r = 0; r < a.R && token_of[size_t(r)] < a.T; r++) {
@@ -265,10 +284,11 @@ void attention_run(const AttentionArgs& a) {
       begin = (begin > 0 ? begin / kAttnSegment : 0) * kAttnSegment + skip * kAttnSegment;
       const int64_t end = a.causal ? context + f + tokens : context + a.query_lens[r];
       const int64_t segs = (end - begin + kAttnSegment - 1) / kAttnSegment;
-      if (tokens * G > max_rows) max_rows = tokens * G;
-      for (int64_t h = 0; h < a.kv_heads; h++) {
+      const int64_t each = together && a.query_lens[r] == 1 ? a.kv_heads : 1;
+      if (each * tokens * G > max_rows) max_rows = each * tokens * G;
+      for (int64_t h = 0; h < a.kv_heads; h += each) {
         const float* from = skip ? shared[size_t(r)] + h * skip * G * (2 + a.dim_v) : nullptr;
-        items.push_back({r, token + f, f, tokens, h, begin, end, segs, segments, from, skip});
+        items.push_back({r, token + f, f, tokens, h, each, begin, end, segs, segments, from, skip});
         segments += segs;
       }
     }
@@ -284,13 +304,18 @@ void attention_run(const AttentionArgs& a) {
       for (int64_t i = chunk * per; i < (chunk + 1) * per && i < count; i++) {
         const Item& it = items[size_t(i)];
         const int64_t rows = it.tokens * G;
-        gather_queries(k, a, it, w);
-        start_sums(k, a, it, w);
-        for (int64_t s = 0; s < it.segments; s++) {
-          segment(k, a, it, w, s, w.m, w.l, w.acc);
-          k->attend_merge(w.m, w.l, w.acc, rows, a.dim_v, w.M, w.L, w.A);
+        for (int64_t h = 0; h < it.kv_heads; h++) {
+          const Work at = of_head(a, it, w, h);
+          gather_queries(k, a, it, it.kv_head + h, at);
+          start_sums(k, a, it, h, at);
         }
-        finish(a, it, w);
+        for (int64_t s = 0; s < it.segments; s++)
+          for (int64_t h = 0; h < it.kv_heads; h++) {
+            const Work at = of_head(a, it, w, h);
+            segment(k, a, it, it.kv_head + h, at, s, w.m, w.l, w.acc);
+            k->attend_merge(w.m, w.l, w.acc, rows, a.dim_v, at.M, at.L, at.A);
+          }
+        for (int64_t h = 0; h < it.kv_heads; h++) finish(a, it, it.kv_head + h, of_head(a, it, w, h));
       }
     });
     return;
@@ -302,21 +327,23 @@ void attention_run(const AttentionArgs& a) {
   parallel_for(segments, [&](int64_t j) {
     const Item& it = items[size_t(owner[j])];
     Work w = work_buffers(a, max_rows);
-    gather_queries(k, a, it, w);
+    const int64_t rows = it.tokens * G;
     float* p = partial + j * stride;
-    segment(k, a, it, w, j - it.partial, p, p + max_rows, p + 2 * max_rows);
+    for (int64_t h = 0; h < it.kv_heads; h++, p += rows * (2 + a.dim_v)) {
+      gather_queries(k, a, it, it.kv_head + h, w);
+      segment(k, a, it, it.kv_head + h, w, j - it.partial, p, p + rows, p + 2 * rows);
+    }
   });
   // Merging is a few microseconds for the few rows of a split step: one thread.
   Work w = work_buffers(a, max_rows);
-  for (const Item& it : items) {
-    const int64_t rows = it.tokens * G;
-    start_sums(k, a, it, w);
-    for (int64_t s = 0; s < it.segments; s++) {
-      const float* p = partial + (it.partial + s) * stride;
-      k->attend_merge(p, p + max_rows, p + 2 * max_rows, rows, a.dim_v, w.M, w.L, w.A);
+  for (const Item& it : items)
+    for (int64_t h = 0; h < it.kv_heads; h++) {
+      const int64_t rows = it.tokens * G;
+      start_sums(k, a, it, h, w);
+      const float* p = partial + it.partial * stride + h * rows * (2 + a.dim_v);
+      for (int64_t s = 0; s < it.segments; s++, p += stride) k->attend_merge(p, p + rows, p + 2 * rows, rows, a.dim_v, w.M, w.L, w.A);
+      finish(a, it, it.kv_head + h, w);
     }
-    finish(a, it, w);
-  }
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ def test_bidirectional() -> None:
     np.testing.assert_allclose(case.run(causal=False), case.oracle(causal=False), rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("kv_dtype", ["float32", "int8"])
+@pytest.mark.parametrize("kv_dtype", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("window", [0, 300])
 def test_equal_bits_whatever_the_chunks_and_threads(kv_dtype: str, window: int) -> None:
     whole = Case(11, [(0, 700)], 2, 3, 32, 16, kv_dtype)

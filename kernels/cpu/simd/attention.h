@@ -47,14 +47,9 @@ template <> struct Kv<KV_INT8> {
 };
 
 #define SGL_SHUF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-// Elements [e, e + 8) of 8 cached keys to 8 columns at dst, dst + 32, ...
-template <KvType KV>
-SGL_INLINE void transpose8(const typename Kv<KV>::T* const* rows, const float* scale, int64_t e, float* dst) {
-  vf8 r[8], t[8], u[8];
-  _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
-    r[i] = Kv<KV>::eight(rows[i] + e);
-    if (KV == KV_INT8 || KV == KV_F8E4M3) r[i] *= scale[i];
-  }
+// 8 rows of 8 floats to 8 columns at dst, dst + stride, ...
+SGL_INLINE void transpose(vf8 (&r)[8], float* dst, int64_t stride) {
+  vf8 t[8], u[8];
   _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 2) {
     t[i] = SGL_SHUF(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
     t[i + 1] = SGL_SHUF(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
@@ -66,16 +61,54 @@ SGL_INLINE void transpose8(const typename Kv<KV>::T* const* rows, const float* s
     u[i + 3] = SGL_SHUF(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   _Pragma("GCC unroll 8") for (int i = 0; i < 4; i++) {
-    *reinterpret_cast<vf8u*>(dst + i * KB) = SGL_SHUF(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    *reinterpret_cast<vf8u*>(dst + (i + 4) * KB) = SGL_SHUF(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    *reinterpret_cast<vf8u*>(dst + i * stride) = SGL_SHUF(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *reinterpret_cast<vf8u*>(dst + (i + 4) * stride) = SGL_SHUF(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
+}
+#if defined(__AVX512F__)
+// 16 rows of 16 units of 32 bits to 16 columns at dst, dst + stride, ..., all 64-byte aligned; stride in units.
+SGL_INLINE void transpose(vf (&rows)[16], float* dst, int64_t stride) {
+  __m512i r[16], t[16];
+  SGL_EACH(i, 8) {
+    t[2 * i] = _mm512_unpacklo_epi32((__m512i)rows[2 * i], (__m512i)rows[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32((__m512i)rows[2 * i], (__m512i)rows[2 * i + 1]);
+  }
+  SGL_EACH(i, 4) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  SGL_EACH(i, 4) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  SGL_EACH(i, 8) {
+    _mm512_store_si512(dst + i * stride, _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88));
+    _mm512_store_si512(dst + (i + 8) * stride, _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd));
+  }
+}
+#endif
+
+// Elements [e, e + 8) of 8 cached keys to 8 columns at dst, dst + 32, ...
+template <KvType KV>
+SGL_INLINE void transpose8(const typename Kv<KV>::T* const* rows, const float* scale, int64_t e, float* dst) {
+  vf8 r[8];
+  _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
+    r[i] = Kv<KV>::eight(rows[i] + e);
+    if (KV == KV_INT8 || KV == KV_F8E4M3) r[i] *= scale[i];
+  }
+  transpose(r, dst, KB);
 }
 
 // Softmax of one row of a key block: scores s[KB] become probabilities; [lo, hi) are the keys the row sees.
-SGL_INLINE void softmax_row(float* s, int lo, int hi, float softcap, float* m, float* l, float* acc, int64_t dim_v) {
+// Gives the factor by which the numerator summed so far shrinks (l has shrunk already).
+SGL_INLINE float softmax_row(float* s, int lo, int hi, float softcap, float* m, float* l) {
   if (hi <= lo) {
     for (int i = 0; i < KB; i += VL) store(s + i, vf{});
-    return;
+    return 1.f;
   }
   const float ninf = -__builtin_inff();
   if (softcap > 0)
@@ -94,23 +127,29 @@ SGL_INLINE void softmax_row(float* s, int lo, int hi, float softcap, float* m, f
     store(s + i, p);
     total += p;
   }
-  if (m_new != m_old) {
-    const float c = m_old == ninf ? 0.f : exp_v(splat(m_old - m_new))[0];
-    *l *= c;
-    for (int64_t i = 0; i < dim_v; i += VL) store(acc + i, load(acc + i) * c);
-    *m = m_new;
-  }
-  *l += sum(total);
+  const float c = m_new == m_old ? 1.f : m_old == ninf ? 0.f : exp_v(splat(m_old - m_new))[0];
+  float kept = *l * c;
+  SGL_KEEP(kept);  // never one multiply-add with the sum: wherever this is inlined, the same bits
+  *l = kept + sum(total);
+  *m = m_new;
+  return c;
 }
 
-// Where the keys of a block lie.
-template <KvType KV>
+// The same for row r of the call over the keys [kb, kb + nk).
+SGL_INLINE float weights_row(const AttnCall& c, int64_t r, int64_t kb, int64_t nk, float* s) {
+  const int64_t pos = c.row_pos[r], first = c.window > 0 ? pos - c.window + 1 - kb : 0, last = pos + 1 - kb;
+  const int lo = int(first > 0 ? (first < KB ? first : KB) : 0), hi = int(last < nk ? last : nk);
+  return softmax_row(s, lo, hi, c.softcap, c.m + r, c.l + r);
+}
+
+// Where N keys lie.
+template <KvType KV, int64_t N = KB>
 struct KeyRows {
   typedef typename Kv<KV>::T T;
-  const T *k[KB], *v[KB];
-  float k_scale[KB], v_scale[KB];
+  const T *k[N], *v[N];
+  float k_scale[N], v_scale[N];
 
-  // Keys [kb, kb + n), n at most KB.
+  // Keys [kb, kb + n), n at most N.
   SGL_INLINE void find(const AttnCall& c, int64_t kb, int64_t n, KeyRows& r) {
     const float k1 = KV == KV_F8E4M3 && c.k_scale ? *c.k_scale : 1.f, v1 = KV == KV_F8E4M3 && c.v_scale ? *c.v_scale : 1.f;
     for (int64_t i = 0, page = kb / c.page_size, at = kb % c.page_size; i < n; i++) {
@@ -123,7 +162,7 @@ struct KeyRows {
         r.v_scale[i] = KV == KV_INT8 ? c.v_scale[slot * c.stride_scale] : v1;
       }
     }
-    for (int64_t i = n; i < (n + 7) / 8 * 8; i++) {  // repeated keys, masked later
+    for (int64_t i = n; i < (n + 15) / 16 * 16; i++) {  // repeated keys, masked later
       r.k[i] = r.k[0];
       r.k_scale[i] = KV == KV_INT8 || KV == KV_F8E4M3 ? r.k_scale[0] : 1.f;
     }
@@ -163,9 +202,10 @@ static void attend_typed(const AttnCall& c) {
     }
     panel<false>(kt, KB, (nk + 31) / 32 * 32, dim, c.q, dim, c.rows, S, KB);
     for (int64_t r = 0; r < c.rows; r++) {
-      const int64_t pos = c.row_pos[r], first = c.window > 0 ? pos - c.window + 1 - kb : 0, last = pos + 1 - kb;
-      const int lo = int(first > 0 ? (first < KB ? first : KB) : 0), hi = int(last < nk ? last : nk);
-      softmax_row(S + r * KB, lo, hi, c.softcap, c.m + r, c.l + r, c.acc + r * dim_v, dim_v);
+      const float shrink = weights_row(c, r, kb, nk, S + r * KB);
+      float* acc = c.acc + r * dim_v;
+      if (shrink != 1.f)
+        for (int64_t i = 0; i < dim_v; i += VL) store(acc + i, load(acc + i) * shrink);
     }
     for (int64_t i = 0; i < nk; i++) {
       float* to = raw + i * dim_v;
@@ -178,16 +218,6 @@ static void attend_typed(const AttnCall& c) {
         }
     }
     panel<true>(raw, dim_v, dim_v, nk, S, KB, c.rows, c.acc, dim_v);
-  }
-}
-
-static void attend_segment(const AttnCall& c) {
-  switch (c.kv) {
-    case KV_F32: return attend_typed<KV_F32>(c);
-    case KV_F16: return attend_typed<KV_F16>(c);
-    case KV_BF16: return attend_typed<KV_BF16>(c);
-    case KV_F8E4M3: return attend_typed<KV_F8E4M3>(c);
-    case KV_INT8: return attend_typed<KV_INT8>(c);
   }
 }
 

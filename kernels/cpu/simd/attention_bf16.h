@@ -38,31 +38,6 @@ SGL_INLINE __m512i row32(const typename Kv<KV>::T* p, int64_t e, int64_t n, floa
   return two_bf16(low, high);
 }
 
-// 16 rows of 16 pairs to 16 pairs of 16 rows.
-SGL_INLINE void transpose16(__m512i (&r)[16], bf16* dst) {
-  __m512i t[16];
-  SGL_EACH(i, 8) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  SGL_EACH(i, 4) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  SGL_EACH(i, 4) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-  SGL_EACH(i, 8) {
-    _mm512_store_si512(dst + i * 32, _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88));
-    _mm512_store_si512(dst + (i + 8) * 32, _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd));
-  }
-}
-
 // Keys and values of positions [begin, begin + n) as B tiles, zero up to the next multiple of 32 keys.
 template <KvType KV>
 static void spread_keys(const AttnCall& c, int64_t n, bf16* kt, bf16* vt) {
@@ -87,13 +62,13 @@ static void spread_keys(const AttnCall& c, int64_t n, bf16* kt, bf16* vt) {
     }
     for (int64_t h = 0; h < 32; h += 16)
       for (int64_t s = 0; s < steps; s++) {
-        __m512i r[16];
+        vf r[16];
         if (h + 16 <= some) {
-          SGL_EACH(i, 16) r[i] = row32<KV>(k[h + i], s * 32, c.dim, ks[h + i]);
+          SGL_EACH(i, 16) r[i] = (vf)row32<KV>(k[h + i], s * 32, c.dim, ks[h + i]);
         } else {
-          for (int64_t i = 0; i < 16; i++) r[i] = h + i < some ? row32<KV>(k[h + i], s * 32, c.dim, ks[h + i]) : _mm512_setzero_si512();
+          for (int64_t i = 0; i < 16; i++) r[i] = h + i < some ? (vf)row32<KV>(k[h + i], s * 32, c.dim, ks[h + i]) : vf{};
         }
-        transpose16(r, kt + ((b + h) / 16 * steps + s) * kTile);
+        transpose(r, reinterpret_cast<float*>(kt + ((b + h) / 16 * steps + s) * kTile), 16);
       }
     for (int64_t i = 0; i < 32; i += 2)
       for (int64_t e = 0; e < c.dim_v; e += 32) {

@@ -1,7 +1,7 @@
 // One instruction set's kernels. CMake compiles this file once per ISA, with SGL_NS naming it and that ISA's -m flags.
 #include "../kernels.h"
 // The order matters: linear_int.h uses linear_float.h's row store.
-#include "attention.h"
+#include "attention_few.h"
 #include "fused.h"
 #include "linear_float.h"
 #include "linear_int.h"
