@@ -101,7 +101,7 @@ def main() -> int:
             port = free_port()
             command = [sys.executable, "-m", "sgl_core", "serve", "--port", str(port)]
             log = Path(tempfile.mkdtemp()) / "structured.log"
-            url = stack.enter_context(serving("sgl", command, port, log)).url
+            url = stack.enter_context(serving("sgl", command, port, log, nice=options.nice)).url
         asyncio.run(measure(url, options.rounds))
     return 0
 

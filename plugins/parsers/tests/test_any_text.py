@@ -28,6 +28,7 @@ FRAGMENTS = [
     "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "to=functions.f", "analysis", "final",
     "<|tool_call_begin|>", "functions.f:0", "<|tool_call_argument_begin|>", "{}", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
     "<think>", "</think>", "<|tool_call>", "call:f{", '<|"|>', "<invoke ", 'name="f">', "</invoke>", "<minimax:tool_call>", "text", " ", "\n", "日本", "```json",
+    "<|tools_prefix|>", '[{"f": {}}]', "<tool_calls>", "<tool_sep>", "<function name=\"f\">", "<param name=\"a\">", "</param>", "<dots_function_call>",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=12).map("".join)
 
