@@ -16,7 +16,13 @@ from sgl_core.serve.http.app import make_app
 from sgl_core.serve.testing import ScriptedChannel, byte_tokenizer, says
 
 ANSWER = "<|channel|>analysis<|message|>Greet.<|end|><|start|>assistant<|channel|>final<|message|>Hi!<|return|>"
-JUNK = ["<|end|>", "more text", "<|channel|>", "<|start|>assistant<|channel|>nothing<|message|>", "<|return|><|return|>"]
+JUNK = [
+    "<|end|>",
+    "more text",
+    "<|channel|>",
+    "<|start|>assistant<|channel|>nothing<|message|>",
+    "<|return|><|return|>",
+]
 
 
 @pytest.fixture
