@@ -137,7 +137,10 @@ class Collector:
         elif over:
             self._finish(request, finish_reason="length")
         elif first or unsent >= slots.interval[slot]:
-            self._outputs.append(make_output(request, unsent, first=first))
+            if first or request.logprobs is not None:
+                self._outputs.append(make_output(request, unsent, first=first))
+            else:
+                self._outputs.append(Output(rid=request.message.rid, token_ids=request.output_ids[-unsent:]))
             slots.unsent[slot] = 0
 
     def _jump(self, request: Request) -> int:

@@ -18,6 +18,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -37,6 +38,9 @@ from .watchdog import watch_steps
 log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 10.0
+_SWITCH_SECONDS = 0.0002
+"""How long a thread that does not wait may keep the interpreter. The usual 5 ms are a quarter of a step: filling the masks of a batch would hold up
+the step that it is meant to overlap."""
 _LAST_WORD_SECONDS = 0.2
 _READ_BYTES = 1 << 18
 
@@ -76,6 +80,7 @@ def run_worker(plan_json: str, rank: int, link: socket.socket) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     _follow_parent()
     writer = FrameWriter()
 

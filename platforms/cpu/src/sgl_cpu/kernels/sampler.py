@@ -44,6 +44,10 @@ class KernelSampler(Sampler):
             ld=logits.stride(0),
         )
 
+    def _rescue(self, logits: torch.Tensor, index: NDArray[np.int64], tokens: torch.Tensor) -> torch.Tensor:
+        chosen = logits.numpy()[np.arange(len(index)), tokens.numpy()]
+        return super()._rescue(logits, index, tokens) if np.isneginf(chosen).any() else tokens
+
     def _choose(self, logits: torch.Tensor, index: NDArray[np.int64]) -> torch.Tensor:
         if not sgl_ops.available() or logits.stride(1) != 1 or logits.dtype != torch.float32:
             return super()._choose(logits, index)

@@ -65,8 +65,8 @@ class CpuWorker(TorchWorker):
     """A TorchWorker with a short way for decode steps, that can also measure itself against its machine (operation ``roofline``).
 
     Where the kernels take every CPU of the process, a step and the scheduling of the next one would only take cores from each other:
-    steps then do not overlap, and decode steps run on the caller's thread, which saves two changes of thread a step. What other
-    processes have to do for a token falls into the gap between two steps.
+    steps then do not overlap, and decode steps run on the caller's thread, which saves two changes of thread a step; masks are filled before
+    their step. What other processes have to do for a token falls into the gap between two steps.
     """
 
     stepper = KernelStepper
@@ -75,6 +75,7 @@ class CpuWorker(TorchWorker):
         super().__init__(*args, **options)
         self._controls["roofline"] = self._roofline
         self.overlaps = self._settings.threads < allowed_cpus()
+        self.late_masks = self.overlaps
         self._direct = DirectStep(None)
         self._queued: Step = self._direct
 
