@@ -32,6 +32,8 @@ class Sequence:
     def fill_mask(self, mask, row):
         if self.fault == "fill":
             raise RuntimeError("fill_mask is broken")
+        if self.fault == "complex":
+            raise GrammarError("more than 1,000 states")
         token = self.tokens[self.at]
         mask[row] = 0
         mask.view(np.uint32)[row, token // 32] = np.uint32(1) << np.uint32(token % 32)
@@ -211,6 +213,19 @@ def test_a_failing_matcher_ends_its_request_only(backend, fault, lazy):
     assert (driver.records["r"].end.finish_reason, driver.records["r"].end.status) == ("error", 500)
     assert driver.records["good"].tokens == [5, 6]
     assert driver.records["free"].tokens == oracle([7, 8], 12, VOCAB)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_constraint_that_is_too_complex_is_its_requests_fault(backend, lazy):
+    driver = make(backend, lazy=lazy)
+    constrained(driver, "r", "complex:5 6")
+    constrained(driver, "good", "5 6")
+    settle(driver)
+    end = driver.records["r"].end
+    assert (end.finish_reason, end.status) == ("error", 400)
+    assert "too complex" in end.message
+    assert "1,000 states" in end.message
+    assert driver.records["good"].tokens == [5, 6]
 
 
 def test_without_a_backend_a_constraint_is_refused():

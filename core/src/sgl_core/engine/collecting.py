@@ -115,7 +115,7 @@ class Collector:
         logprobs = result.logprobs.get(row)
         if logprobs is not None:
             add_logprobs(request, logprobs)
-        failure, complete, first = "", False, len(request.output_ids) == 1
+        failure, status, complete, first = "", 500, False, len(request.output_ids) == 1
         if request.constraint is not None and not stopped:
             if request.constraint.advance(token, request.output_ids):
                 if request.jumps and not over:
@@ -127,9 +127,10 @@ class Collector:
                     request.constraint = None
                     slots.constrained[slot], slots.custom[slot] = False, request.message.logprobs.output
             else:
-                failure = f"the output constraint failed at token {token}"
+                refusal = request.constraint.refusal
+                failure, status = refusal or f"the output constraint failed at token {token}", 400 if refusal else 500
         if failure:
-            self._finish(request, finish_reason="error", message=failure, status=500)
+            self._finish(request, finish_reason="error", message=failure, status=status)
         elif stopped:
             self._finish(request, finish_reason="stop", matched=token)
         elif complete:

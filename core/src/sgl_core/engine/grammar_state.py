@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sgl_core.api.grammar import Matcher
+from sgl_core.api.grammar import GrammarError, Matcher
 
 from .thinking import Excluded, Unbound
 
@@ -56,6 +56,8 @@ class Constraint:
     reasoning_end: ReasoningEnd | None = None
     active: bool = True
     broken: bool = False
+    refusal: str = ""
+    """Why the matcher gave up on the constraint itself, where it said so; the request is to blame then."""
     opening: tuple[int, ...] = ()
     excluded: Excluded | None = None
 
@@ -70,9 +72,8 @@ class Constraint:
         if self.active:
             try:
                 self.matcher.fill_mask(masks, row)
-            except Exception:
-                log.exception("a matcher could not fill its mask")
-                self.broken = True
+            except Exception as error:
+                self._gave_up(error, "a matcher could not fill its mask")
         elif self.opening:
             if isinstance(self.matcher, Unbound):
                 return
@@ -96,9 +97,8 @@ class Constraint:
         if self.active:
             try:
                 return not self.broken and self.matcher.accept(token)
-            except Exception:
-                log.exception("a matcher failed on a token")
-                self.broken = True
+            except Exception as error:
+                self._gave_up(error, "a matcher failed on a token")
                 return False
         self.active = self.reasoning_end is None or self.reasoning_end.reached(output_ids)
         return True
@@ -117,10 +117,16 @@ class Constraint:
                     if len(taken) == most or token in ends or not self.matcher.accept(token):
                         return taken
                     taken.append(token)
-        except Exception:
-            log.exception("a matcher failed on the tokens that it forces")
-            self.broken = True
+        except Exception as error:
+            self._gave_up(error, "a matcher failed on the tokens that it forces")
         return taken
+
+    def _gave_up(self, error: Exception, what: str) -> None:
+        self.broken = True
+        if isinstance(error, GrammarError):
+            self.refusal = f"the output constraint is too complex to go on with: {error}"
+        else:
+            log.error(what, exc_info=error)
 
     def finished(self) -> bool:
         """Whether nothing but an end may follow."""
