@@ -94,14 +94,19 @@ def draw(found: dict[str, list[tuple[int, float]]], file: Path) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(*zip(*found["batch"], strict=True), marker="o")
-    left.set(xscale="log", yscale="log", xlabel="requests (128 tokens each)", ylabel="ms a step", title="decode")
+    left.set(xlabel="requests with 128 tokens each", title="decode, by batch")
     for name in ("context, 1 stream", "context, 8 streams"):
         right.plot(*zip(*found[name], strict=True), marker="o", label=name.removeprefix("context, "))
-    right.set(xscale="log", yscale="log", xlabel="tokens of context", ylabel="ms a step", title="decode")
+    right.set(xlabel="tokens of context", title="decode, by context")
     right.legend()
-    for axes in (left, right):
+    for axes, name in ((left, "batch"), (right, "context, 1 stream")):
+        sizes = [size for size, _ in found[name]]
+        axes.set(xscale="log", yscale="log", ylabel="ms a step")
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize="small")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
         axes.grid(alpha=0.3)
-    figure.savefig(file, metadata={"Date": None})
+    figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
 def main() -> None:
