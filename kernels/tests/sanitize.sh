@@ -5,7 +5,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-$(command -v python)}
-build=${TMPDIR:-/tmp}/sgl-ops-sanitize
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
 cmake -S "$here/cpu" -B "$build" -G Ninja -DSGL_SANITIZE=ON -DCMAKE_CXX_COMPILER="${CXX:-g++}" > /dev/null
 ninja -C "$build" | tail -n 1
 runtime=$("${CXX:-g++}" -print-file-name=libasan.so)
