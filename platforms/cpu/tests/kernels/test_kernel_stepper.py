@@ -113,7 +113,25 @@ def test_a_refused_request_fails_alone(worker_of: Any) -> None:
     play.worker._stepper._refused[1] = "not served"
     result = play.decode()
     assert result.errors == {1: "not served"}
+    assert result.refused == {1}
     assert result.tokens.tolist() == [want[0], -1, want[2]]
+
+
+def test_a_row_whose_logit_processor_fails_is_told(worker_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play(worker_of("llama"), SamplingParams(temperature=0.7, seed=1))
+    sampler = play.worker._stepper._sampler
+    draw = sampler.sample
+
+    def failing(*args: Any) -> Any:
+        drawn = draw(*args)
+        sampler.errors = {2: "its processor raised"}
+        return drawn
+
+    monkeypatch.setattr(sampler, "sample", failing)
+    result = play.decode()
+    assert (result.errors, result.refused) == ({2: "its processor raised"}, {2})
+    assert result.tokens[2] == -1
+    assert play.short
 
 
 def test_ways_can_change_from_step_to_step(worker_of: Any) -> None:

@@ -152,14 +152,14 @@ class Stepper:
             return
         if len(draw) < len(rows):
             last = last[draw]
-        self._sample(step, last, [rows[i] for i in draw], slots, result)
+        self._draw(step, self._runner.model.logits(last), [rows[i] for i in draw], slots, result)
 
-    def _sample(
-        self, step: StepBatch, last: torch.Tensor, rows: list[int], slots: list[int], result: StepResult
+    def _draw(
+        self, step: StepBatch, logits: torch.Tensor, rows: list[int], slots: list[int], result: StepResult
     ) -> None:
+        """The next tokens of some ``rows``, whose ``logits`` [len(rows), vocab] may be overwritten."""
         runner = self._runner
         drawn = [slots[row] for row in rows]
-        logits = runner.model.logits(last)
         masks, mask_rows = masks_of(step, rows)
         tokens, logprobs = self._sampler.sample(logits, drawn, masks, mask_rows)
         runner.last_tokens[torch.tensor(drawn, device=runner.device)] = tokens.to(torch.int64)

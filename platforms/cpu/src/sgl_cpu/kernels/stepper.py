@@ -8,7 +8,7 @@ import torch
 from sgl_core.api.worker import StepBatch, StepResult
 from sgl_torch.forward_batch import ForwardBatch
 from sgl_torch.model_runner import ModelRunner
-from sgl_torch.stepping import NOT_FINITE, Sampler, Stepper, masks_of
+from sgl_torch.stepping import NOT_FINITE, Sampler, Stepper
 
 from .sampler import KernelSampler
 from .session import Kernels
@@ -55,9 +55,8 @@ class KernelStepper(Stepper):
         result = StepResult(step_id=step.step_id, tokens=np.full(len(slots), -1, dtype=np.int32))
         if self._refused or not finite.all():
             result.errors = dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)
-            result.errors |= {
-                row: self._refused[slot] for row, slot in enumerate(slots.tolist()) if slot in self._refused
-            }
+            result.refused = {row for row, slot in enumerate(slots.tolist()) if slot in self._refused}
+            result.errors |= {row: self._refused[int(slots[row])] for row in result.refused}
         if result.errors:
             rows = np.array([row for row in range(len(slots)) if row not in result.errors], dtype=np.int64)
             if not len(rows):
@@ -67,12 +66,8 @@ class KernelStepper(Stepper):
             rows = np.arange(len(slots))
         sampler = self._sampler
         if step.masks is None and isinstance(sampler, KernelSampler) and sampler.wants_arg_max(slots):
-            tokens = sampler.arg_max(logits, slots)
+            result.tokens[rows] = self._last[slots] = sampler.arg_max(logits, slots)
         else:
-            masks, mask_rows = masks_of(step, rows.tolist())
-            drawn, logprobs = sampler.sample(logits, slots.tolist(), masks, mask_rows)
-            tokens = drawn.numpy()
-            result.logprobs = {int(rows[i]): values for i, values in logprobs.items()}
-        self._last[slots] = tokens
-        result.tokens[rows] = tokens
+            with torch.inference_mode():
+                self._draw(step, logits, rows.tolist(), step.slots.tolist(), result)
         return result
