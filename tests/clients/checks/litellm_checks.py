@@ -33,7 +33,8 @@ def check_chat_by_every_provider(server):
 
 
 def check_the_finish_reason_survives_logprobs_in_a_stream(server):
-    asked = {**options(server, "openai", "/v1"), "messages": ASK, "max_tokens": 12}
+    asked = {**options(server, "openai", "/v1"), "messages": ASK, "max_tokens": 12, "temperature": 0}
+    asked["extra_body"] = {"ignore_eos": True}
     chunks = list(litellm.completion(**asked, logprobs=True, top_logprobs=1, stream=True))
     assert [c.choices[0].finish_reason for c in chunks if c.choices and c.choices[0].finish_reason] == ["length"]
 
