@@ -90,7 +90,9 @@ class TextArray(Sequence[str]):
         return self._text(self._starts[index])
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._text, self._starts)
+        data, starts = self._data, self._starts
+        for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+            yield data[start + 8 : end].decode("utf-8", "replace")
 
     def _text(self, start: int) -> str:
         (length,) = _U64.unpack_from(self._data, start)

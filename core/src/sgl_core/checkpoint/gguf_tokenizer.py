@@ -138,10 +138,10 @@ def _unigram(file: GgufFile, tokens: Sequence[str]) -> Tokenizer:
 def _mark_added(tokenizer: Tokenizer, tokens: Sequence[str], types: Sequence[int], *, byte_level: bool) -> None:
     """Control tokens become special, user-defined ones are matched whole but are ordinary text."""
     special, plain = [], []
-    for token, kind in zip(tokens, types, strict=False):
+    for index, kind in enumerate(types[: len(tokens)]):
         if kind == _CONTROL or (kind == _UNKNOWN and not byte_level):
-            special.append(AddedToken(token, special=True, normalized=False))
+            special.append(AddedToken(tokens[index], special=True, normalized=False))
         elif kind == _USER_DEFINED:
-            plain.append(AddedToken(token, special=False, normalized=False))
+            plain.append(AddedToken(tokens[index], special=False, normalized=False))
     tokenizer.add_special_tokens(special)
     tokenizer.add_tokens(plain)
