@@ -59,6 +59,8 @@ class PlatformSpec(Spec):
     ``probe`` is a string target ``probe() -> Facts | None``, fast and without torch where possible. Platforms are
     probed from the highest ``probe_order`` down; ``cpu`` is the last. ``rank`` orders, per registry, the entries the
     platform prefers. ``profiles`` names packaged Facts profiles (``module:folder``) for ``sgl explain --facts``.
+    ``preload`` is a string target ``preload() -> None`` that a worker process calls while its plan is still being made: it sets the
+    variables that libraries read once and imports them. A plan whose rules set variables of others gets a process without it.
     """
 
     probe: str = ""
@@ -66,6 +68,7 @@ class PlatformSpec(Spec):
     env_names: tuple[str, ...] = ()
     rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     profiles: str = ""
+    preload: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,15 +34,22 @@ def _serve(args: object, registries: object) -> int:
 
 def guarded(command: str, run: Callable[[], int]) -> int:
     """Run, and turn what an operator can mend into a message. Anything else is a fault of ours and keeps its traceback."""
+    try:
+        return run()
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if not isinstance(error, _mendable()):
+            raise
+        return refused(command, error)
+
+
+def _mendable() -> tuple[type[Exception], ...]:
+    # Slow imports, which a start that succeeds has no need of here.
     from sgl_core.checkpoint import CheckpointError, TokenizerError
     from sgl_core.serve.core.templates import TemplateError
 
-    try:
-        return run()
-    except (ConfigError, RuleError, RegistryError, CheckpointError, TokenizerError, TemplateError) as error:
-        return refused(command, error)
-    except KeyboardInterrupt:
-        return 130
+    return ConfigError, RuleError, RegistryError, CheckpointError, TokenizerError, TemplateError
 
 
 def refused(command: str, error: Exception, status: int = 1) -> int:

@@ -1,28 +1,13 @@
-"""A worker in a process of its own: the spawn target, and the channel by which the front starts it and talks to it.
+"""The channel to a worker in a process of its own.
 
-Messages are msgpack over one pair of sockets: a write on one side wakes the reader on the other, with no thread between. A worker whose front
-does not read waits in its send, so what is on its way is bounded. The worker ignores interrupts (the front leads the drain) and
-ends when its parent does. The front learns of the worker's end from the process sentinel.
+The plan, then messages in msgpack, over one pair of sockets: a write on one side wakes the reader on the other, with no thread between. A worker
+whose front does not read waits in its send, so what is on its way is bounded. The front learns of the worker's end from the process sentinel.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import contextlib
-import faulthandler
-import gc
-import logging
-import multiprocessing
-import os
-import select
-import signal
-import socket
-import sys
-import threading
 import time
-import traceback
-import weakref
 from collections import deque
 from multiprocessing.connection import wait
 from typing import Any
@@ -31,110 +16,28 @@ import msgspec
 
 from .channel import ChannelClosed
 from .frames import FrameReader, FrameWriter
-from .messages import Fatal, FromWorker, Progress, Shutdown, ToWorker
-from .start import make_loop
-from .watchdog import watch_steps
-
-log = logging.getLogger(__name__)
+from .inbox import READ_BYTES
+from .messages import Fatal, FromWorker, Shutdown, ToWorker
+from .worker_process import WorkerProcess
 
 _CLOSE_SECONDS = 10.0
-_SWITCH_SECONDS = 0.0002
-"""How long a thread that does not wait may keep the interpreter. The usual 5 ms are a quarter of a step: filling the masks of a batch would hold up
-the step that it is meant to overlap."""
 _LAST_WORD_SECONDS = 0.2
-_READ_BYTES = 1 << 18
-
-
-class SocketInbox:
-    """See :class:`~sgl_core.engine.loop.Inbox`. The front's end is the end of the socket: it reads as Shutdown."""
-
-    def __init__(self, link: socket.socket) -> None:
-        self._link = link
-        self._ready = select.poll()
-        self._ready.register(link, select.POLLIN)
-        self._frames = FrameReader()
-        self._decoder = msgspec.msgpack.Decoder(ToWorker)
-
-    def receive(self, timeout: float | None) -> list[ToWorker]:
-        messages: list[ToWorker] = []
-        if timeout != 0 and not self._ready.poll(None if timeout is None else timeout * 1000):
-            return messages
-        while True:
-            try:
-                data = self._link.recv(_READ_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return messages
-            if not data:
-                return [*messages, Shutdown()]
-            for frame in self._frames.feed(data):
-                try:
-                    messages.append(self._decoder.decode(frame))
-                except msgspec.DecodeError:
-                    log.exception("a message that is none of ours was dropped")
-
-
-def run_worker(plan_json: str, rank: int, link: socket.socket) -> None:
-    """Load the plan's model and serve it until told to stop. Exit status 0 after Shutdown, 1 after a failure (reported as Fatal)."""
-    from sgl_core.plan import Plan
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    faulthandler.enable()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    _follow_parent()
-    writer = FrameWriter()
-
-    def send(message: FromWorker) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the front is gone, which the inbox tells
-            link.sendall(writer.frame(message))
-
-    def progress(what: str, done: int, total: int) -> None:
-        send(Progress(what=what, done=done, total=total))
-
-    status = 1
-    try:
-        plan = Plan.from_json(plan_json)
-        level = (plan.config.get("log_level") or "info").upper()
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        os.environ.update(plan.env)
-        loop = make_loop(plan, rank, SocketInbox(link), send, progress)
-        watch_steps(loop, plan.config.get("watchdog_timeout"))
-        gc.collect()
-        gc.freeze()  # the model's objects live as long as the process: collections need not look at them
-    except Exception as error:
-        log.exception("the worker could not start")
-        send(Fatal(message=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()))
-    else:
-        try:
-            loop.run()
-            status = 0
-        except Exception:
-            log.exception("the worker ends")
-    link.close()
-    os._exit(status)  # threads that hang (a compile, a device) must not keep a finished worker
-
-
-def _follow_parent() -> None:
-    """End this process when its parent has ended, however that happened."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, name="sgl-parent-watch", daemon=True).start()
 
 
 class ProcessChannel:
-    """See :class:`~sgl_core.engine.channel.Channel`. Spawns the worker at once; Ready comes as a message."""
+    """See :class:`~sgl_core.engine.channel.Channel`. Ready comes as a message. ``started`` is a process that waits for a plan already; without it,
+    or where it does not suit this plan, one is spawned."""
 
-    def __init__(self, plan: Any, rank: int = 0) -> None:
-        self._link, theirs = socket.socketpair()
+    def __init__(self, plan: Any, rank: int = 0, started: WorkerProcess | None = None) -> None:
+        if started is not None and not started.suits(plan.env):
+            started.end()
+            started = None
+        self._worker = started or WorkerProcess(rank)
+        self._process = self._worker.process
+        self._link = self._worker.link
         self._link.setblocking(False)
         self._writer = FrameWriter()
-        self._unsent = bytearray()
+        self._unsent = bytearray(self._worker.plan_bytes(plan))
         self._frames = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(FromWorker)
         self._received: deque[bytes] = deque()
@@ -144,14 +47,7 @@ class ProcessChannel:
         self._closed = False
         self._ended = False
         self._fatal = False
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=run_worker, args=(plan.to_json(), rank, theirs), name=f"sgl-worker-{rank}", daemon=True
-        )
-        self._process.start()
-        theirs.close()
-        # Without this the interpreter's own exit would wait for a daemon process that ignores SIGTERM.
-        self._finalizer = weakref.finalize(self, _stop, self._process)
-        atexit.register(self._finalizer)
+        self._write()
 
     @property
     def pid(self) -> int | None:
@@ -188,9 +84,7 @@ class ProcessChannel:
             self._unsent += self._writer.frame(Shutdown())
             self._part(time.monotonic() + _CLOSE_SECONDS)
         self._closed = True
-        self._link.close()
-        self._finalizer()
-        atexit.unregister(self._finalizer)
+        self._worker.end()
 
     # -- the socket ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +106,7 @@ class ProcessChannel:
 
     def _read(self) -> None:
         try:
-            data = self._link.recv(_READ_BYTES)
+            data = self._link.recv(READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -258,7 +152,7 @@ class ProcessChannel:
             self._write()
             wait([self._process.sentinel, self._link], min(seconds, 0.05 if self._unsent else seconds))
             try:
-                if not self._link.recv(_READ_BYTES):
+                if not self._link.recv(READ_BYTES):
                     self._process.join(max(deadline - time.monotonic(), 0))
             except BlockingIOError:
                 continue
@@ -274,9 +168,3 @@ class ProcessChannel:
             raise ChannelClosed("the worker has ended")
         how = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
         return Fatal(message=f"the worker process (pid {self._process.pid}) ended {how}")
-
-
-def _stop(process: Any) -> None:
-    if process.is_alive():
-        process.kill()
-        process.join()

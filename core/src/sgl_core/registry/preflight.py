@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .errors import Unavailable
 from .lock import LOCK_FILE, verify_lock
+from .platform import PlatformChoice, select_platform
 from .registries import Registries
 from .selection import SLOTS
 
@@ -24,6 +26,12 @@ def preflight(registries: Registries, asked: Any) -> None:
     for slot in SLOTS:
         if asked.explicit(slot.field):
             _check_choice(registries, slot.registry, slot.field, asked.get(slot.field))
+
+
+def checked_platform(registries: Registries, asked: Any, env: Mapping[str, str]) -> PlatformChoice:
+    """The platform that ``asked`` names or this machine is, after :func:`preflight`. Raises what that and select_platform raise."""
+    preflight(registries, asked)
+    return select_platform(registries, asked.get("device"), env)
 
 
 def _check_choice(registries: Registries, name: str, field: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from sgl_core.api.sampling import SamplingParams
 from sgl_core.config import Config
 from sgl_core.engine.process import ProcessChannel
+from sgl_core.engine.worker_process import WorkerProcess
 from sgl_core.registry.hooks import Hooks
 
 from .banner import progress_printer, startup_table
@@ -68,8 +69,12 @@ class Host(Protocol):
 class SingleHost:
     """See :class:`Host`."""
 
-    def __init__(self, prepared: Prepared, hooks: Hooks, watching: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, prepared: Prepared, hooks: Hooks, watching: Sequence[Observer] = (), worker: WorkerProcess | None = None
+    ) -> None:
+        """``worker`` waits for a plan already; without it one is started."""
         self.config = prepared.plan.config
+        self._worker = worker
         self._prepared = prepared
         self._hooks = hooks
         self._watching = watching
@@ -82,7 +87,7 @@ class SingleHost:
         return self._service
 
     async def start(self) -> ASGIApp:
-        self._channel = ProcessChannel(self._prepared.plan)
+        self._channel = ProcessChannel(self._prepared.plan, started=self._worker)
         self._service = build_service(
             self._prepared, self._channel, progress=progress_printer(), hooks=self._hooks, watching=self._watching
         )

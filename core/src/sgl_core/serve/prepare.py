@@ -14,8 +14,10 @@ from sgl_core.checkpoint import ModelFiles, Tokenizer, load_tokenizer, locate, o
 from sgl_core.config import ConfigError, Resolution, ServerArgs, check_served, resolve
 from sgl_core.config.model_info import model_info_from_config
 from sgl_core.config.served import parts_of
-from sgl_core.plan import Plan, make_plan, preflight, select_platform
+from sgl_core.plan import Plan, make_plan
 from sgl_core.registry import Registries
+from sgl_core.registry.platform import PlatformChoice
+from sgl_core.registry.preflight import checked_platform
 
 from .core.templates import choose_template
 
@@ -47,13 +49,13 @@ def prepare(
     *,
     progress: ProgressSink | None = None,
     env: Mapping[str, str] | None = None,
+    platform: PlatformChoice | None = None,
 ) -> Prepared:
-    """Decide everything. The platform comes first: without one no model is fetched.
+    """Decide everything. The platform comes first, where it is not chosen yet: without one no model is fetched.
 
     Raises ConfigError, RegistryError (what to install stands in its message) and CheckpointError.
     """
-    preflight(registries, args)
-    platform = select_platform(registries, args.get("device"), os.environ if env is None else env)
+    platform = platform or checked_platform(registries, args, os.environ if env is None else env)
     files = locate(args.get("model_path"), registries, progress=progress, revision=args.get("revision"))
     overrides = args.get("json_model_override_args")
     hf_config = {**files.config, **_json_object(overrides)}

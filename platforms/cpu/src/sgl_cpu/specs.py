@@ -9,6 +9,7 @@ CPU = PlatformSpec(
     target="sgl_cpu.runtime:CpuRuntime",
     summary="x86-64 and ARM processors, by torch and, where installed, the kernels of sgl-ops",
     probe="sgl_cpu.probe:probe",
+    preload="sgl_cpu.preload:preload",
     probe_order=0,
     env_names=("OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_CBWR"),
     serves=(
