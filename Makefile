@@ -6,6 +6,8 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DISTS := core kernels plugins/torch plugins/models plugins/rules plugins/parsers plugins/grammar plugins/quant platforms/cpu
 PROJECTS := $(addsuffix /pyproject.toml,$(DISTS))
 SOURCES := core plugins platforms kernels tests contrib
+# An editable install leaves compiling to each module's first import, and PYTHONDONTWRITEBYTECODE to every one: 0.6 s a launch.
+COMPILE := $(BIN)/python -m compileall -q $(addsuffix /src,$(DISTS))
 MODEL ?=
 ARGS ?=
 
@@ -21,6 +23,7 @@ $(VENV)/.ready: requirements/constraints.txt requirements/dev.txt $(PROJECTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -q -c requirements/constraints.txt -r requirements/dev.txt
 	$(PIP) install -q -c requirements/constraints.txt --no-build-isolation $(addprefix -e ./,$(DISTS))
+	$(COMPILE)
 	touch $@
 
 serve: venv ## install, fetch the default model, serve it and show a sample request
@@ -39,6 +42,7 @@ format: venv ## let ruff rewrite the sources
 	$(BIN)/ruff format $(SOURCES)
 
 bench: venv ## the benchmarks of this machine (PEERS=1 measures other engines beside ours)
+	$(COMPILE)
 	$(BIN)/python tests/bench/run.py $(if $(PEERS),--peers,) $(ARGS)
 
 wheels: venv ## build every dist into dist/
