@@ -13,6 +13,14 @@ def test_every_page_is_handed_out_once():
     assert (pool.free_count, pool.used_count) == (0, 5)
 
 
+def test_pages_lie_in_the_order_of_their_tokens_also_when_used_again():
+    pool = PageAllocator(8, 1)
+    first, second = pool.alloc(3), pool.alloc(4)
+    assert (first.tolist(), second.tolist()) == ([0, 1, 2], [3, 4, 5, 6])
+    pool.free(second)
+    assert pool.alloc(5).tolist() == [3, 4, 5, 6, 7]
+
+
 def test_asking_for_too_much_takes_nothing():
     pool = PageAllocator(3, 1)
     with pytest.raises(OutOfPages, match=r"4 pages asked, 3 of 3 free"):

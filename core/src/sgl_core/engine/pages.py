@@ -16,7 +16,8 @@ class OutOfPages(RuntimeError):
 
 
 class PageAllocator:
-    """Hands out page ids ``0 .. num_pages-1``, last freed first. ``page_size`` is in tokens."""
+    """Hands out page ids ``0 .. num_pages-1``, last freed first, in the order in which they were freed: a sequence's pages lie
+    in the order of its tokens, which is how they are read. ``page_size`` is in tokens."""
 
     __slots__ = ("_stack", "_top", "_used", "num_pages", "page_size")
 
@@ -44,7 +45,7 @@ class PageAllocator:
         if count > self._top:
             raise OutOfPages(f"{count} pages asked, {self._top} of {self.num_pages} free")
         self._top -= count
-        pages = self._stack[self._top : self._top + count].copy()
+        pages = self._stack[self._top : self._top + count][::-1].copy()
         self._used[pages] = True
         return pages
 
@@ -59,7 +60,7 @@ class PageAllocator:
         if (ordered[1:] == ordered[:-1]).any() or not self._used[ordered].all():
             raise PageError(f"pages freed twice, among {pages.tolist()}")
         self._used[pages] = False
-        self._stack[self._top : self._top + count] = pages
+        self._stack[self._top : self._top + count] = pages[::-1]
         self._top += count
 
     def used_pages(self) -> Ints:
