@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
 
 from sgl_core.config.errors import ConfigError, RuleError
 from sgl_core.config.serve_options import discover, parse_serve_argv, serve_help, wants_help
 from sgl_core.registry.errors import RegistryError, describe
 
+if TYPE_CHECKING:
+    from sgl_core.config.server_args import ServerArgs
+    from sgl_core.engine.worker_process import WorkerProcess
+    from sgl_core.registry import Registries
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; 0 after a clean end, 1 where it cannot serve, 2 for a wrong command line."""
-    try:
-        registries = discover(argv)
-        words = wants_help(argv)
-        if words is not None:
-            print(serve_help(words, registries))
-            return 0
-        args = parse_serve_argv(argv, registries)
-    except (ConfigError, LookupError) as error:
-        return refused("sgl serve", error, 2)
-    except RegistryError as error:
-        return refused("sgl serve", error)
-    return guarded("sgl serve", lambda: _serve(args, registries))
+    with ExitStack() as ending:
+        try:
+            words = wants_help(argv)
+            if words is not None:
+                print(serve_help(words, discover(argv)))
+                return 0
+            worker = ending.enter_context(_started())
+            registries = discover(argv)
+            args = parse_serve_argv(argv, registries)
+        except (ConfigError, LookupError) as error:
+            return refused("sgl serve", error, 2)
+        except RegistryError as error:
+            return refused("sgl serve", error)
+        return guarded("sgl serve", lambda: _serve(args, registries, worker))
 
 
-def _serve(args: object, registries: object) -> int:
-    from sgl_core.serve.launch import serve  # the HTTP stack: help and refusals do not wait for it
+def _started() -> closing[WorkerProcess]:
+    """A worker process, first of all: its imports take longest."""
+    from sgl_core.engine.worker_process import WorkerProcess
 
-    return serve(args, registries)  # type: ignore[arg-type]
+    return closing(WorkerProcess())
+
+
+def _serve(args: ServerArgs, registries: Registries, worker: WorkerProcess) -> int:
+    from sgl_core.serve.launch import serve  # help and refusals do not wait for it
+
+    return serve(args, registries, worker)
 
 
 def guarded(command: str, run: Callable[[], int]) -> int:

@@ -1,15 +1,19 @@
-"""What the commands that take serving options share: help, registries under the operator's plugin policy, checked ServerArgs."""
+"""What the commands that take serving options share: help, registries under the operator's plugin policy, checked ServerArgs.
+
+The declarations of the options are imported where they are read: `sgl serve` starts its worker before.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
-from .option_help import help_page
-from .server_args import ServerArgs
+
+if TYPE_CHECKING:
+    from .server_args import ServerArgs
 
 
 def wants_help(argv: Sequence[str]) -> list[str] | None:
@@ -26,6 +30,8 @@ def wants_help(argv: Sequence[str]) -> list[str] | None:
 
 def serve_help(words: Sequence[str], registries: Any) -> str:
     """The help page at the terminal's width. Raises LookupError where no flag is about the words."""
+    from .option_help import help_page
+
     return help_page(registries, words, shutil.get_terminal_size((100, 40)).columns)
 
 
@@ -47,6 +53,8 @@ def discover(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Any:
     The options are read without any registry first, and as far as a request for help only. Raises ConfigError for wrong
     ones, RegistryError as :func:`registries_for` does.
     """
+    from .server_args import ServerArgs
+
     help_at = next((at for at, word in enumerate(argv) if word.partition("=")[0] in ("-h", "--help")), len(argv))
     asked = list(argv[:help_at]) if wants_help(argv) is not None else list(argv)
     return registries_for(ServerArgs.from_sources(cli=asked, env=os.environ if env is None else env))
@@ -57,6 +65,8 @@ def parse_serve_argv(argv: Sequence[str], registries: Any = None, env: Mapping[s
 
     ``registries`` default to :func:`discover`; ``env`` to the process environment. Raises :class:`ConfigError`.
     """
+    from .server_args import ServerArgs
+
     env = os.environ if env is None else env
     if registries is None:
         registries = discover(argv, env)

@@ -30,14 +30,14 @@ class ProcessChannel:
 
     def __init__(self, plan: Any, rank: int = 0, started: WorkerProcess | None = None) -> None:
         if started is not None and not started.suits(plan.env):
-            started.end()
+            started.close()
             started = None
         self._worker = started or WorkerProcess(rank)
         self._process = self._worker.process
         self._link = self._worker.link
         self._link.setblocking(False)
         self._writer = FrameWriter()
-        self._unsent = bytearray(self._worker.plan_bytes(plan))
+        self._unsent = bytearray(self._worker.first_frames(plan))
         self._frames = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(FromWorker)
         self._received: deque[bytes] = deque()
@@ -84,7 +84,7 @@ class ProcessChannel:
             self._unsent += self._writer.frame(Shutdown())
             self._part(time.monotonic() + _CLOSE_SECONDS)
         self._closed = True
-        self._worker.end()
+        self._worker.close()
 
     # -- the socket ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""What a worker process does: import what it needs, wait for its plan, load the model, serve it until told to stop.
+"""What a worker process does: import what it needs, load the model of its plan, serve it until told to stop.
 
-The process is started before there is a plan, so this module imports nothing slow. It ignores interrupts (the front leads the drain) and ends
-when its parent does.
+The process starts before anything is known of what it will do, so importing this module is quick. Two frames come first on its socket, of bytes
+instead of msgpack: a target to preload, and the plan's JSON. Interrupts are ignored (the front leads the drain); the process ends when its parent does.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PLAN_HEAD = 8
-"""Bytes of length (little-endian) before the plan's JSON, which is the first thing on the socket."""
+HEAD = 8
+"""As of the messages: bytes of length (little-endian) before a frame."""
 _SWITCH_SECONDS = 0.0002
 """How long a thread that does not wait may keep the interpreter. The usual 5 ms are a quarter of a step: filling the masks of a batch would hold up
 the step that it is meant to overlap."""
 
 
-def run_worker(link: socket.socket, rank: int, preload: str) -> None:
-    """Call the target ``preload`` (if any), read the plan, load its model and serve it until told to stop.
-
-    Exit status 0 after Shutdown or without a plan, 1 after a failure (reported as Fatal).
-    """
+def run_worker(link: socket.socket, rank: int) -> None:
+    """Exit status 0 after Shutdown or where no plan came, 1 after a failure (reported as Fatal)."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     faulthandler.enable()
@@ -44,9 +41,8 @@ def run_worker(link: socket.socket, rank: int, preload: str) -> None:
     _follow_parent()
     status = 1
     try:
-        _import(preload)
-        plan_json = _read_plan(link)
-        loop = None if plan_json is None else _load(plan_json, rank, link)
+        plan = _import_all(link)
+        loop = None if plan is None else _load(plan, rank, link)
     except Exception as error:
         log.exception("the worker could not start")
         _tell_failure(link, error)
@@ -61,29 +57,30 @@ def run_worker(link: socket.socket, rank: int, preload: str) -> None:
     os._exit(status)  # threads that hang (a compile, a device) must not keep a finished worker
 
 
-def _import(preload: str) -> None:
-    """Everything that does not depend on the plan. Modules live as long as the process: collections need not look at them."""
-    from sgl_core.registry.targets import import_target
-
-    gc.disable()
-    if preload:
-        import_target(preload)()
+def _import_all(link: socket.socket) -> str | None:
+    """Import what every worker needs, then what the platform's needs; the plan's JSON, or None where the front wants no worker any more."""
+    gc.disable()  # modules live as long as the process: collections need not look at them
     import sgl_core.engine.start
     import sgl_core.plan  # noqa: F401
+    from sgl_core.registry.targets import import_target
 
+    preload = _read(link)
+    if preload:
+        import_target(preload)()
     gc.freeze()
     gc.enable()
+    return None if preload is None else _read(link)
 
 
-def _read_plan(link: socket.socket) -> str | None:
-    """The plan's JSON; None where the front wants no worker any more."""
-    head = link.recv(PLAN_HEAD, socket.MSG_WAITALL)
+def _read(link: socket.socket) -> str | None:
+    """The text of one frame; None at the end of the socket."""
+    head = link.recv(HEAD, socket.MSG_WAITALL)
     size = int.from_bytes(head, "little")
-    body = link.recv(size, socket.MSG_WAITALL) if len(head) == PLAN_HEAD else b""
-    return body.decode() if body and len(body) == size else None
+    body = link.recv(size, socket.MSG_WAITALL) if size else b""
+    return body.decode() if len(head) == HEAD and len(body) == size else None
 
 
-def _load(plan_json: str, rank: int, link: socket.socket) -> EngineLoop:
+def _load(text: str, rank: int, link: socket.socket) -> EngineLoop:
     from sgl_core.plan import Plan
 
     from .frames import FrameWriter
@@ -101,7 +98,7 @@ def _load(plan_json: str, rank: int, link: socket.socket) -> EngineLoop:
     def progress(what: str, done: int, total: int) -> None:
         send(Progress(what=what, done=done, total=total))
 
-    plan = Plan.from_json(plan_json)
+    plan = Plan.from_json(text)
     level = (plan.config.get("log_level") or "info").upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.environ.update(plan.env)

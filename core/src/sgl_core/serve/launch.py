@@ -1,4 +1,4 @@
-"""``sgl serve`` from its options on: binds the port, starts the worker's process, and only then imports the HTTP stack."""
+"""``sgl serve`` from its options on: binds the port, lets the worker import the platform's libraries, and only then imports the HTTP stack."""
 
 from __future__ import annotations
 
@@ -18,36 +18,24 @@ from . import log_targets
 from .models.named import several
 
 
-def serve(args: ServerArgs, registries: Registries) -> int:
-    """Serve until a signal; returns the exit status. Raises what :func:`~.prepare.prepare` raises."""
+def serve(args: ServerArgs, registries: Registries, worker: WorkerProcess) -> int:
+    """Serve until a signal; returns the exit status. ``worker`` was started for this. Raises what :func:`~.prepare.prepare` raises."""
     begun = time.monotonic()
     log_targets.configure(args.get("log_level"), args.get("uvicorn_access_log_exclude_prefixes"))
     with closing(bind(args.get("host"), args.get("port"))) as listener:
+        platform: PlatformChoice | None = None
         if several(args):
-            return _run(args, registries, listener, begun)
-        platform = checked_platform(registries, args, os.environ)
-        worker = WorkerProcess(preload=platform.spec.preload)
+            worker.close()  # each model has one of its own
+        else:
+            platform = checked_platform(registries, args, os.environ)
+            worker.preload(platform.spec.preload)
+        gc.disable()  # modules live as long as the process: collections need not look at them
         try:
-            return _run(args, registries, listener, begun, platform, worker)
+            from .lifetime import run
         finally:
-            worker.end()
-
-
-def _run(
-    args: ServerArgs,
-    registries: Registries,
-    listener: socket.socket,
-    begun: float,
-    platform: PlatformChoice | None = None,
-    worker: WorkerProcess | None = None,
-) -> int:
-    gc.disable()  # modules live as long as the process: collections need not look at them
-    try:
-        from .lifetime import run
-    finally:
-        gc.freeze()
-        gc.enable()
-    return run(args, registries, listener, begun, platform, worker)
+            gc.freeze()
+            gc.enable()
+        return run(args, registries, listener, begun, platform, worker)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -39,10 +39,10 @@ def run(
     registries: Registries,
     listener: socket.socket,
     begun: float,
-    platform: PlatformChoice | None = None,
-    worker: WorkerProcess | None = None,
+    platform: PlatformChoice | None,
+    worker: WorkerProcess,
 ) -> int:
-    """Serve until a signal; returns the exit status. ``worker`` waits for its plan, on a platform that is chosen already.
+    """Serve until a signal; returns the exit status. Of one model ``platform`` is chosen and ``worker`` waits for its plan.
 
     Raises what :func:`~.prepare.prepare` raises.
     """
