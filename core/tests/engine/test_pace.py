@@ -83,3 +83,87 @@ def test_running_answers_wait_no_longer_than_the_bound():
         assert 255 <= chunks[0] <= 256, "nothing was measured yet; in an overlapped step after it neither"
         assert max(chunks[2:]) <= 100
         assert chunks_of(driver_of(0.001, enable_mixed_chunk=mixed), prompt) == [900]
+
+
+def test_what_prefills_took_is_off_the_bound_until_somebody_decodes():
+    pace = PrefillPace(0.2)
+    pace.note(100, 0.1)
+    assert pace.tokens(8192) == 200
+    pace.delayed(0.08)
+    assert pace.may_go_on
+    assert pace.tokens(8192) == 120
+    pace.delayed(0.05)
+    assert not pace.may_go_on
+    pace.decoded()
+    assert pace.tokens(8192) == 200
+    unbound = PrefillPace(0.0)
+    unbound.delayed(1.0)
+    assert not unbound.may_go_on, "without a bound every prefill step is followed by a decode step"
+
+
+def kinds(driver, since):
+    """For each step since then: the prompt tokens of its chunks, or () where requests decoded."""
+    return [
+        tuple(step.query_lens.tolist()) if len(step.token_ids) > len(step.slots) else ()
+        for step in driver.steps[since:]
+    ]
+
+
+def warm(**limits):
+    """A driver that knows what a token costs (1 ms; 100 may be computed at once), with one request that decodes."""
+    driver = driver_of(0.001, prefill_step_ms=100, disable_overlap_schedule=True, **limits)
+    driver.generate(range(100, 150), SamplingParams(temperature=0.0, max_new_tokens=1))
+    driver.add("running", [1, 2, 3], SamplingParams(temperature=0.0, max_new_tokens=60))
+    driver.turn()
+    driver.turn()
+    return driver
+
+
+def come_one_by_one(driver, lengths):
+    """Prompts of which each arrives while the one before it is computed; gives the steps from there on."""
+    since = len(driver.steps)
+    for number, length in enumerate(lengths):
+        driver.add(f"r{number}", range(200 + 50 * number, 200 + 50 * number + length), GREEDY)
+        driver.turn()
+    driver.run()
+    for number, length in enumerate(lengths):
+        prompt = range(200 + 50 * number, 200 + 50 * number + length)
+        assert driver.records[f"r{number}"].tokens == oracle(prompt, 4, 1000)
+    return kinds(driver, since)
+
+
+GREEDY = SamplingParams(temperature=0.0, max_new_tokens=4)
+
+
+def test_prompts_that_come_one_after_the_other_decode_together():
+    steps = come_one_by_one(warm(), [20, 20, 20, 20])
+    assert steps[:5] == [(20,), (20,), (20,), (), (20,)], "60 of 100 ms were spent: not enough is left for another step"
+    assert come_one_by_one(warm(prefill_decode_interval=1), [20, 20, 20])[:4] == [(20,), (), (20, 20), ()]
+
+
+def test_a_prefill_that_nobody_waited_for_leaves_the_bound_whole():
+    driver = driver_of(0.001, prefill_step_ms=100, disable_overlap_schedule=True)
+    assert come_one_by_one(driver, [300, 90, 20])[:4] == [(300,), (90,), (), (20,)]
+
+
+def test_no_step_is_spent_on_the_few_last_tokens_of_a_prompt():
+    assert come_one_by_one(warm(), [131])[:2] == [(131,), ()]
+    assert come_one_by_one(warm(), [132])[:3] == [(100,), (), (32,)]
+    driver = driver_of(0.001, chunked_prefill_size=100, prefill_step_ms=100)
+    assert max(chunks_of(driver, range(131))) == 100, "a chunk's size is no bound of time: it holds"
+
+
+def test_running_answers_wait_no_longer_than_the_bound_for_many_prompts_together():
+    random = np.random.default_rng(1)
+    driver = warm()
+    waits, waited = [], 0
+    for number in range(40):
+        driver.add(f"r{number}", random.integers(0, 1000, random.integers(2, 90)).tolist(), GREEDY)
+        before = len(driver.steps)
+        driver.turn()
+        for step in driver.steps[before:]:
+            decodes = len(step.token_ids) == len(step.slots)
+            waits, waited = ([*waits, waited], 0) if decodes else (waits, waited + len(step.token_ids))
+    assert 50 < max(waits) <= 100 + 31
+    driver.run()
+    assert driver.records["running"].tokens == oracle([1, 2, 3], 60, 1000)

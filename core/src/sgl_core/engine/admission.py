@@ -84,8 +84,9 @@ class Admission:
             prompt_len=length,
         )
 
-    def admit(self, budget: int, sole: bool) -> Iterator[tuple[Request, int]]:
-        """Admit waiting requests while slots, pages and ``budget`` (tokens) last; yields each with how many tokens to compute.
+    def admit(self, budget: int, sole: bool, spare: int = 0) -> Iterator[tuple[Request, int]]:
+        """Admit waiting requests while slots, pages and ``budget`` (tokens) last; yields each with how many tokens to compute (see
+        :func:`portion`).
 
         ``sole`` says that no other row is in this step; then a prompt that must not be cut may exceed the budget.
         """
@@ -110,7 +111,7 @@ class Admission:
                     put_off.append(request)
                     continue
                 todo = len(request.tokens) - match.length
-                count = min(todo, budget)
+                count = portion(todo, budget, spare)
                 if count < todo and limits.chunked_prefill_size >= UNLIMITED:
                     if not sole:
                         put_off.append(request)
@@ -189,6 +190,11 @@ class Admission:
         under_way = (*self._state.prefilling, *self._state.jumping)
         prompts = sum(len(request.tokens) - int(slots.lens[request.slot]) for request in under_way)
         return float(remaining[slots.live].sum()) * self._ratio + prompts
+
+
+def portion(todo: int, budget: int, spare: int) -> int:
+    """How many of a prompt's last ``todo`` tokens a step takes: all of them where that is at most ``spare`` above its budget."""
+    return todo if todo <= budget + spare else budget
 
 
 def introduce(request: Request) -> NewRequest:

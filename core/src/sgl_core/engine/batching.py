@@ -9,8 +9,9 @@ import numpy as np
 
 from sgl_core.api.worker import Ints, StepBatch
 
-from .admission import Admission, back_to_queue, introduce
+from .admission import Admission, back_to_queue, introduce, portion
 from .limits import UNLIMITED
+from .pace import LEAST
 from .request import DECODE, Request
 from .retraction import preemptable, victim
 from .state import Chunk, EngineState, Flight
@@ -66,14 +67,24 @@ class Batcher:
             busy = len(decodes.rows) + sum(jump.count for jump in jumps)
             chunks = self._chunks(max(chunk - busy, chunk // _PREFILL_SHARE, 1), sole=not busy)
             return self._assemble(decodes, [*jumps, *chunks])
-        decoders = self._state.slots.decoding.any() or self._state.jumping
-        if not decoders or self._decodes_since_prefill >= max(1, limits.prefill_decode_interval):
-            chunks = self._chunks(self._state.pace.tokens(chunk) if decoders else chunk, sole=True)
+        decoders = bool(self._state.slots.decoding.any() or self._state.jumping)
+        if not decoders or self._prompts_turn():
+            budget = self._state.pace.tokens(chunk) if decoders else chunk
+            chunks = self._chunks(budget, sole=True, spare=min(LEAST - 1, chunk - budget))
             if chunks:
                 self._decodes_since_prefill = 0
-                return self._assemble(_NO_DECODES, chunks)
+                return self._assemble(_NO_DECODES, chunks, delays=decoders)
         self._decodes_since_prefill += 1
+        self._state.pace.decoded()
         return self._assemble(self._decodes(), self._jumps(chunk))
+
+    def _prompts_turn(self) -> bool:
+        """Whether a prefill step may be next although requests decode: after so many decode steps as were asked for, or at once while
+        the ones before it took little of their bound. Requests that came one after the other then decode together."""
+        state, interval = self._state, self._state.limits.prefill_decode_interval
+        if self._decodes_since_prefill >= max(1, interval):
+            return True
+        return not interval and not state.flights and state.pace.may_go_on
 
     def _decodes(self) -> Decodes:
         """The rows that decode in this step. Where their pages are not to be had, requests are retracted until they are."""
@@ -91,14 +102,14 @@ class Batcher:
             else:
                 self._make_room(None)
 
-    def _chunks(self, budget: int, sole: bool) -> list[Chunk]:
-        """Prefill chunks of admitted requests, then of newly admitted ones."""
+    def _chunks(self, budget: int, sole: bool, spare: int = 0) -> list[Chunk]:
+        """Prefill chunks of admitted requests, then of newly admitted ones; up to ``spare`` tokens more where they end a prompt."""
         state = self._state
-        chunks = self._go_on(state.prefilling, budget, state.limits.prefill_max_requests)
+        chunks = self._go_on(state.prefilling, budget, state.limits.prefill_max_requests, spare)
         budget -= sum(chunk.count for chunk in chunks)
         if state.prefilling:
             return chunks
-        for request, count in self._admission.admit(budget, sole and not chunks):
+        for request, count in self._admission.admit(budget, sole and not chunks, spare):
             count = min(count, state.holdings.room(request.slot))
             if count > 0:
                 chunks.append(self._chunk(state.prefilling, request, count))
@@ -115,7 +126,7 @@ class Batcher:
                 state.newcomers.append(introduce(chunk.request))
         return chunks
 
-    def _go_on(self, under_way: list[Request], budget: int, most: int = UNLIMITED) -> list[Chunk]:
+    def _go_on(self, under_way: list[Request], budget: int, most: int = UNLIMITED, spare: int = 0) -> list[Chunk]:
         """The next chunks of requests that are partly computed; those that this completes leave the list."""
         state = self._state
         chunks: list[Chunk] = []
@@ -123,7 +134,7 @@ class Batcher:
             if budget <= 0 or len(chunks) >= most:
                 break
             todo = len(request.tokens) - int(state.slots.lens[request.slot])
-            count = min(todo, budget, state.holdings.room(request.slot))
+            count = min(portion(todo, budget, spare), state.holdings.room(request.slot))
             if count <= 0:
                 if not chunks and not state.flights and not state.slots.decoding.any():
                     self._make_room(request)
@@ -143,7 +154,7 @@ class Batcher:
             under_way.remove(request)
         return Chunk(request, -1, start, count, last)
 
-    def _assemble(self, decodes: Decodes, chunks: list[Chunk]) -> tuple[StepBatch, Flight] | None:
+    def _assemble(self, decodes: Decodes, chunks: list[Chunk], delays: bool = False) -> tuple[StepBatch, Flight] | None:
         state, slots = self._state, self._state.slots
         rows, context, write = decodes
         if not len(rows) and not chunks:
@@ -201,7 +212,7 @@ class Batcher:
         drawn = np.arange(plain + len(sampled), dtype=np.int32)
         drawn[plain:] = sampled
         self._bind_masks(batch, drawn)
-        return batch, Flight(None, step_id, rows, drawn, chunks)
+        return batch, Flight(None, step_id, rows, drawn, chunks, delays)
 
     def _bind_masks(self, batch: StepBatch, drawn: Ints) -> None:
         """Say which rows are constrained; :meth:`fill_masks` says how."""

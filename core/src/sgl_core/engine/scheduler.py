@@ -179,6 +179,8 @@ class Scheduler:
         now = self._clock()
         if flight.chunks:
             self.state.pace.note(sum(chunk.count for chunk in flight.chunks), now - flight.began)
+        if flight.delays and flight.step_id == self.state.last_step:
+            self.state.pace.delayed(now - flight.began)
         for waiting in self.state.flights:
             waiting.began = now
         return now

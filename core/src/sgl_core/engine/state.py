@@ -38,6 +38,8 @@ class Flight:
     slots: Ints
     sampled: Ints
     chunks: list[Chunk]
+    delays: bool = False
+    """Whether it is of prompts alone while other requests could decode."""
     built: float = 0.0
     """When the scheduler began with it."""
     submitted: float = 0.0

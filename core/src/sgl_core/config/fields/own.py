@@ -117,8 +117,9 @@ class PrefillStep(Subject):
     prefill_step_ms = field(
         float | None,
         None,
-        "How long a prefill step may take while answers are running, in milliseconds: prompts are cut into chunks that fit, by "
-        "what a token cost in the steps before. Unset lets the platform say (CPU: 200); 0 sets no bound.",
+        "How long running answers may wait for prompts before their next token, in milliseconds: prompts are cut into chunks that "
+        "fit, by what a token cost in the steps before; short ones may follow one another at once. Unset lets the platform say "
+        "(CPU: 200); 0 sets no bound.",
     )
 
 
