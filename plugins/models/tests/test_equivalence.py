@@ -117,16 +117,19 @@ def test_logits_have_the_same_bits_in_any_batch(case: str, tiny: Tiny, registrie
 
 def test_position_beyond_the_trained_context_under_dynamic_scaling(tiny: Tiny, registries: Any) -> None:
     """Decoding past max_position_embeddings turns each new token as transformers does in its own decoding."""
+    from transformers import DynamicCache
+
     folder, model = tiny("llama_rope_dynamic")
     driver = Driver(load_folder(folder, registries, context_length=300).runner)
     tokens = [3 + (7 * i) % 190 for i in range(254)]
     sequence = driver.start(tokens)
     got = driver.prefill(sequence)[-1]
     with torch.no_grad():
-        out = model(torch.tensor([tokens]), use_cache=True)
+        cache = DynamicCache(config=model.config)
+        out = model(torch.tensor([tokens]), cache=cache)
         for token in (5, 6, 7, 8):
             assert (got - out.logits[0, -1]).abs().max() < TOLERANCE
-            out = model(torch.tensor([[token]]), past_key_values=out.past_key_values, use_cache=True)
+            out = model(torch.tensor([[token]]), cache=cache)
             sequence.tokens.append(token)
             got = driver.logits([(sequence, 1)])[0][-1]
         assert (got - out.logits[0, -1]).abs().max() < TOLERANCE
