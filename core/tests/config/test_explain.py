@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -196,18 +196,29 @@ def test_facts_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     assert "8 x NVIDIA H100" in facts.as_text(load_facts("h100x8"))
 
 
+def spent(work: Callable[[], object]) -> float:
+    """Seconds of processor time."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def yardstick() -> None:
+    """Four milliseconds of Python on the 2 GHz core that the limit below was written for; slower machines take longer for both."""
+    kept = {}
+    for number in range(20_000):
+        kept[number & 255] = str(number)
+
+
 def test_resolution_takes_less_than_five_milliseconds() -> None:
     registries = Registries.discover()
     model, b200 = model_info_of("DeepseekV3ForCausalLM", registries), load_facts("b200x8")
     args = ServerArgs.of(model_path="DeepseekV3ForCausalLM", tp_size=8)
-    best = 1.0
-    for _ in range(100):  # other processes may disturb single runs; one undisturbed run is the cost
-        start = time.process_time()
-        resolve(args, b200, model, registries)
-        best = min(best, time.process_time() - start)
-        if best < 0.005:
-            break
-    assert best < 0.005, f"{best * 1000:.1f} ms"
+    best = unit = 1.0
+    for _ in range(60):  # other processes may disturb single runs; one undisturbed run is the cost
+        best = min(best, spent(lambda: resolve(args, b200, model, registries)))
+        unit = min(unit, spent(yardstick))
+    assert best < unit * 5 / 4, f"{best * 1000:.1f} ms, the yardstick {unit * 1000:.1f} ms"
 
 
 def test_explaining_imports_no_torch() -> None:

@@ -71,21 +71,29 @@ from sgl_core.testing.rule_cases import MACHINES
 registries = Registries.discover()
 config = {"architectures": ["DeepseekV3ForCausalLM"], "num_attention_heads": 128, "hidden_size": 7168}
 args, model = ServerArgs.of(model_path="m", tp_size=8), model_info_from_config(config)
-times = []
-for _ in range(60):
+def yardstick():
+    kept = {}
+    for number in range(20_000):
+        kept[number & 255] = str(number)
+def spent(work):
     start = time.process_time()
-    resolve(args, MACHINES["sm100"], model, registries)
-    times.append(time.process_time() - start)
+    work()
+    return time.process_time() - start
+times, units = [], []
+for _ in range(60):
+    times.append(spent(lambda: resolve(args, MACHINES["sm100"], model, registries)))
+    units.append(spent(yardstick))
 heavy = [name for name in ("torch", "transformers", "triton") if name in sys.modules]
-print(json.dumps({"best": min(times), "heavy": heavy}))
+print(json.dumps({"best": min(times), "unit": min(units), "heavy": heavy}))
 """
 
 
 def test_deepseek_on_b200_resolves_in_five_milliseconds_without_torch() -> None:
+    """On a 2 GHz core, where the yardstick takes four: slower machines take longer for both."""
     out = subprocess.run([sys.executable, "-c", SPEED], capture_output=True, text=True, check=True, timeout=60)
     measured = json.loads(out.stdout)
     assert measured["heavy"] == []
-    assert measured["best"] < 0.005, measured
+    assert measured["best"] < measured["unit"] * 5 / 4, measured
 
 
 def test_no_choice_is_offered_by_two_packages(registries: Registries) -> None:
