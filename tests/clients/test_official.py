@@ -17,7 +17,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 ASK: Any = [{"role": "user", "content": "Name three colours."}]
-GREEDY: Any = {"messages": ASK, "max_tokens": 24, "temperature": 0}
+GREEDY: Any = {"messages": ASK, "max_tokens": 24, "temperature": 0, "extra_body": {"ignore_eos": True}}
+ENOUGH = 400
+"""Tokens within which every text of ``Weather`` ends: 12 characters, the most white space, one token a byte."""
 
 
 class Weather(BaseModel):
@@ -29,6 +31,8 @@ class Weather(BaseModel):
 
 
 SCHEMA = Weather.model_json_schema()
+LONG = {"type": "array", "items": {"type": "boolean"}, "minItems": 40}
+"""No text of it ends within 24 tokens."""
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +66,10 @@ def test_openai_sync_and_async(server, client):
 
 
 def test_openai_parse(server, client):
-    asked = {"model": server.model, "messages": ASK, "max_tokens": 60}
+    asked = {"model": server.model, "messages": ASK, "max_tokens": ENOUGH}
     parsed = client.chat.completions.parse(**asked, response_format=Weather)
     assert isinstance(parsed.choices[0].message.parsed, Weather)
-    answer = client.responses.parse(model=server.model, input="Weather?", text_format=Weather, max_output_tokens=60)
+    answer = client.responses.parse(model=server.model, input="Weather?", text_format=Weather, max_output_tokens=ENOUGH)
     assert isinstance(answer.output_parsed, Weather)
     tool = openai.pydantic_function_tool(Weather)
     called = client.chat.completions.parse(**asked, tools=[tool], tool_choice="required", parallel_tool_calls=False)
@@ -76,6 +80,7 @@ def test_openai_parse(server, client):
 @pytest.mark.field_case("43")
 def test_openai_responses(server, client):
     asked: Any = {"model": server.model, "input": "What is 2 + 2?", "max_output_tokens": 16, "temperature": 0}
+    asked["extra_body"] = {"ignore_eos": True}
     plain = client.responses.create(**asked)
     events = list(client.responses.create(**asked, stream=True))
     kinds = [event.type.removeprefix("response.") for event in events]
@@ -91,7 +96,10 @@ def test_openai_responses(server, client):
     assert more.usage.input_tokens > plain.usage.input_tokens
     tool: Any = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}
     called = client.responses.create(
-        **{**asked, "max_output_tokens": 60}, tools=[tool], tool_choice="required", parallel_tool_calls=False
+        **{**asked, "max_output_tokens": ENOUGH, "extra_body": None},
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
     )
     (call,) = [item for item in called.output if item.type == "function_call"]
     assert Weather.model_validate_json(call.arguments)
@@ -118,7 +126,8 @@ def test_openai_embeddings(server, client):
 
 def test_anthropic(server):
     client = anthropic.Anthropic(base_url=server.root, api_key="none", max_retries=0)
-    asked: Any = {"model": server.model, "messages": ASK, "max_tokens": 24, "extra_body": {"temperature": 0}}
+    asked: Any = {"model": server.model, "messages": ASK, "max_tokens": 24}
+    asked["extra_body"] = {"temperature": 0, "ignore_eos": True}
     plain = client.messages.create(**asked)
     assert (plain.usage.output_tokens, plain.stop_reason) == (24, "max_tokens")
     with client.messages.stream(**asked) as stream:
@@ -127,7 +136,8 @@ def test_anthropic(server):
     assert count == plain.usage.input_tokens + (plain.usage.cache_read_input_tokens or 0)
     tool: Any = {"name": "weather", "input_schema": SCHEMA}
     choice: Any = {"type": "tool", "name": "weather", "disable_parallel_tool_use": True}
-    called = client.messages.create(**{**asked, "max_tokens": 60}, tools=[tool], tool_choice=choice)
+    asked |= {"max_tokens": ENOUGH, "extra_body": {"temperature": 0}}
+    called = client.messages.create(**asked, tools=[tool], tool_choice=choice)
     assert (called.stop_reason, called.content[-1].type) == ("tool_use", "tool_use")
     assert Weather.model_validate(called.content[-1].input)
 
@@ -136,12 +146,14 @@ def test_ollama(server):
     client = ollama.Client(host=server.root)
     options = {"num_predict": 24, "temperature": 0}
     plain = client.chat(model=server.model, messages=ASK, options=options)
-    assert plain.eval_count == 24
+    assert 0 < plain.eval_count <= 24
     parts = client.chat(model=server.model, messages=ASK, options=options, stream=True)
     assert "".join(part.message.content or "" for part in parts) == plain.message.content
     whole = client.generate(model=server.model, prompt="Name three colours.", options=options)
     assert whole.response == plain.message.content
-    shaped = client.chat(model=server.model, messages=ASK, format=SCHEMA, options={"num_predict": 60})
+    shaped = client.chat(model=server.model, messages=ASK, format=SCHEMA, options={"num_predict": ENOUGH})
     assert Weather.model_validate(json.loads(shaped.message.content or ""))
+    cut = client.chat(model=server.model, messages=ASK, format=LONG, options=options)
+    assert (cut.eval_count, cut.done_reason) == (24, "length")
     assert len(client.embed(model=server.model, input=["a", "b"]).embeddings) == 2
     assert client.list().models[0].model == server.model

@@ -15,9 +15,13 @@ class Weather(BaseModel):
     sunny: bool
 
 
-def chat(server, **more):
+ENOUGH = 400
+"""Tokens within which every text of Weather ends."""
+
+
+def chat(server, most=48, **more):
     options = {"model": server.model, "base_url": f"{server.url}/v1", "api_key": "none", "temperature": 0}
-    return ChatOpenAI(**options, max_tokens=48, max_retries=0, **more)
+    return ChatOpenAI(**options, max_tokens=most, max_retries=0, **more)
 
 
 def check_invoke_and_stream(server):
@@ -39,7 +43,7 @@ def check_async_batch(server):
 
 
 def check_bound_tools(server):
-    bound = chat(server).bind_tools([Weather], tool_choice="Weather", parallel_tool_calls=False)
+    bound = chat(server, ENOUGH).bind_tools([Weather], tool_choice="Weather", parallel_tool_calls=False)
     answer = bound.invoke("What is the weather in Oslo?")
     (call,) = answer.tool_calls
     assert call["name"] == "Weather"
@@ -50,7 +54,9 @@ def check_bound_tools(server):
 
 def check_structured_output(server):
     for method in ("json_schema", "function_calling"):
-        found = chat(server).with_structured_output(Weather, method=method).invoke("The weather in Oslo, please.")
+        found = (
+            chat(server, ENOUGH).with_structured_output(Weather, method=method).invoke("The weather in Oslo, please.")
+        )
         assert isinstance(found, Weather), method
 
 
