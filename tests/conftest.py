@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,22 +47,28 @@ def free_port():
     return _free_port
 
 
-def _wait_ready(server: Server) -> None:
-    """Ask /health until it is good; the kernel's connect refusal or a 503 means not yet."""
-    limit = threading.Event()
-    timer = threading.Timer(START_LIMIT_S, limit.set)
-    timer.start()
+def _until(condition: Callable[[], object], what: str, limit_s: float = 60) -> None:
+    """Ask ``condition`` ten times a second until it holds; AssertionError says ``what`` did not become so within ``limit_s``."""
+    limit = time.monotonic() + limit_s
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < limit, f"{what}: not within {limit_s:g} s"
+        pause.wait(0.1)
+
+
+@pytest.fixture(scope="session")
+def until():
+    """``until(condition, what, limit_s=60)``: a bounded wait for something that can be asked for."""
+    return _until
+
+
+def _ready(server: Server) -> bool:
+    """Whether /health is good; the kernel's connect refusal or a 503 means not yet."""
+    assert server.process.poll() is None, "the server ended while it started"
     try:
-        while not limit.wait(0.1):
-            assert server.process.poll() is None, "the server ended while it started"
-            try:
-                if server.get("/health").status_code == 200:
-                    return
-            except httpx.TransportError:
-                continue
-    finally:
-        timer.cancel()
-    raise AssertionError(f"the server was not ready within {START_LIMIT_S} s")
+        return server.get("/health").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +84,7 @@ def start_server():
             process = subprocess.Popen(command, stdout=out, stderr=out, env=dict(os.environ))
         server = Server(f"http://127.0.0.1:{port}", process)
         try:
-            _wait_ready(server)
+            _until(lambda: _ready(server), "the server is ready", START_LIMIT_S)
             started.append(process)
         except AssertionError as error:
             process.kill()

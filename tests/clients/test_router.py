@@ -19,7 +19,7 @@ def workers(start_server):
 
 
 @pytest.fixture(scope="module")
-def router(workers, client_program, free_port, tmp_path_factory):
+def router(workers, client_program, free_port, until, tmp_path_factory):
     """The router's address; it ends with the module."""
     port, prometheus = free_port(), free_port()
     words = [client_program("router"), "-m", "sglang_router.launch_router", "--host", "127.0.0.1", "--port", str(port)]
@@ -29,21 +29,21 @@ def router(workers, client_program, free_port, tmp_path_factory):
     with log.open("wb") as out:
         process = subprocess.Popen(words, stdout=out, stderr=out)
     try:
-        wait_for_workers(f"http://127.0.0.1:{port}", len(workers), process, log)
-        yield f"http://127.0.0.1:{port}"
+        root = f"http://127.0.0.1:{port}"
+        until(lambda: knows(root, len(workers), process, log), "the router knows its workers", 180)
+        yield root
     finally:
         process.terminate()
         process.wait(30)
 
 
-def wait_for_workers(root: str, count: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    transport = httpx.HTTPTransport(retries=8)  # connects again after pauses that grow
-    with httpx.Client(transport=transport, timeout=10) as client:
-        for _ in range(200):
-            assert process.poll() is None, log.read_text()[-3000:]
-            if client.get(f"{root}/workers").json()["total"] == count:
-                return
-    raise AssertionError(log.read_text()[-3000:])
+def knows(root: str, count: int, process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Whether the router has so many workers; it learns of them in the background."""
+    assert process.poll() is None, log.read_text()[-3000:]
+    try:
+        return bool(httpx.get(f"{root}/workers", timeout=10).json()["total"] == count)
+    except httpx.TransportError:
+        return False
 
 
 def prompts_of(worker) -> float:
