@@ -94,7 +94,7 @@ def test_cases_122_and_125_order_and_escapes(server):
         "required": [*names, "é"],
         "additionalProperties": False,
     }
-    choice = chat(server, response_format=schema_format(schema)).json()["choices"][0]
+    choice = chat(server, response_format=schema_format(schema), max_tokens=1000).json()["choices"][0]
     assert choice["finish_reason"] == "stop"
     value = json.loads(choice["message"]["content"])
     assert list(value) == [*names, "é"]
@@ -179,6 +179,7 @@ def test_case_104_thinking_switched_off(thinker):
             "messages": [{"role": "user", "content": "你好"}],
             "max_tokens": 8,
             "temperature": 0,
+            "ignore_eos": True,
             "chat_template_kwargs": {"enable_thinking": False},
         },
     ).json()["choices"][0]["message"]
@@ -188,7 +189,7 @@ def test_case_104_thinking_switched_off(thinker):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_strict_thinking_ends_only_by_its_end(thinker, seed):
-    """Without a schema: no end of the answer, no second opening inside the thinking."""
+    """Without a schema: no end of the answer, no second opening inside the thinking, whatever is drawn."""
     choice = thinker.post(
         "/v1/chat/completions",
         {
@@ -197,8 +198,10 @@ def test_strict_thinking_ends_only_by_its_end(thinker, seed):
             "max_tokens": 120,
             "seed": seed,
             "skip_special_tokens": False,
+            "logprobs": True,
         },
     ).json()["choices"][0]
-    thought, content = choice["message"]["reasoning_content"] or "", choice["message"]["content"] or ""
+    thought, end, _ = "".join(entry["token"] for entry in choice["logprobs"]["content"]).partition("</think>")
     assert "<think>" not in thought
-    assert choice["finish_reason"] == "length" or content
+    assert thought.strip() == (choice["message"]["reasoning_content"] or "").strip()
+    assert choice["finish_reason"] == "length" or end
