@@ -23,14 +23,16 @@ struct AttentionArgs {
   int64_t T, R, heads, kv_heads, dim, dim_v, page_size, window;
   int32_t kv_type, causal;
   float scale, softcap;
-  int64_t bf16_from;  // requests from here on are computed in bf16 tiles where the instruction set has them
+  // Requests from here on are computed in bf16 tiles where the instruction set has them, and those before it too where the cache is bf16
+  // (whose keys are tiles as they lie); -1: none.
+  int64_t bf16_from;
 };
 
 namespace {
 
 struct Item {
   int64_t request, token, first, tokens;  // row of the batch; index of the first token in it and in the request's chunk
-  int64_t kv_head, kv_heads;              // the first kv head, and how many
+  int64_t kv_head, kv_heads, at_once;     // the first kv head, how many, and how many of them a kernel call takes
   int64_t key_begin, key_end;
   int64_t segments, partial;              // partial: where its segments' results lie when it is split
   const float* shared;                    // results of the shared segments before key_begin, by kv head: m[G] l[G] acc[G][dim_v] each
@@ -41,7 +43,14 @@ struct Item {
 // spread once for all rows, so more of them pay.
 constexpr int64_t kRows = 96, kTileRowsBf16 = 192;
 
-bool in_tiles(const Kernels* k, const AttentionArgs& a, int64_t request) { return k->attend_segment_bf16 && request >= a.bf16_from; }
+bool in_tiles(const Kernels* k, const AttentionArgs& a, int64_t request) {
+  return k->attend_segment_bf16 && a.bf16_from >= 0 && (a.kv_type == KV_BF16 || request >= a.bf16_from);
+}
+
+// Whether so many rows of a kv head read the cache as it lies, all heads of an item at once.
+bool as_it_lies(const Kernels* k, const AttentionArgs& a, int64_t request, int64_t rows) {
+  return rows <= 16 && a.kv_type == KV_BF16 && in_tiles(k, a, request);
+}
 
 int64_t kv_bytes(int32_t type) { return type == KV_F32 ? 4 : type <= KV_BF16 ? 2 : 1; }
 
@@ -100,13 +109,16 @@ void gather_queries(const Kernels* k, const AttentionArgs& a, const Item& it, in
     }
 }
 
-// Segment of keys [begin, end) of the request whose pages these are, for the rows gathered in w.
-void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64_t request, int64_t kv_head, int64_t begin, int64_t end,
-                  int64_t rows, float* m, float* l, float* acc) {
+// Segment of keys [begin, end) of the request whose pages these are, for the rows of `heads` kv heads gathered in w.
+void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64_t request, int64_t kv_head, int64_t heads, int64_t begin,
+                  int64_t end, int64_t rows, float* m, float* l, float* acc) {
   clear(m, l, acc, rows, a.dim_v);
   AttnCall c{};
   c.q = w.q;
   c.rows = rows;
+  c.kv_heads = heads;
+  c.head_stride_k = a.head_stride_k;
+  c.head_stride_v = a.head_stride_v;
   c.dim = a.dim;
   c.dim_v = a.dim_v;
   c.k = static_cast<const uint8_t*>(a.k_cache) + kv_head * a.head_stride_k * kv_bytes(a.kv_type);
@@ -129,13 +141,16 @@ void keys_segment(const Kernels* k, const AttentionArgs& a, const Work& w, int64
   c.m = m;
   c.l = l;
   c.acc = acc;
-  in_tiles(k, a, request) ? k->attend_segment_bf16(c) : k->attend_segment(c);
+  if (as_it_lies(k, a, request, rows / heads)) k->attend_few_bf16(c);
+  else if (in_tiles(k, a, request)) k->attend_segment_bf16(c);
+  else k->attend_segment(c);
 }
 
-void segment(const Kernels* k, const AttentionArgs& a, const Item& it, int64_t kv_head, const Work& w, int64_t s, float* m, float* l,
+// Segment s of an item for the kv heads from `head` of it on that are taken at once.
+void segment(const Kernels* k, const AttentionArgs& a, const Item& it, int64_t head, const Work& w, int64_t s, float* m, float* l,
              float* acc) {
   const int64_t begin = it.key_begin + s * kAttnSegment, end = begin + kAttnSegment < it.key_end ? begin + kAttnSegment : it.key_end;
-  keys_segment(k, a, w, it.request, kv_head, begin, end, it.tokens * (a.heads / a.kv_heads), m, l, acc);
+  keys_segment(k, a, w, it.request, it.kv_head + head, it.at_once, begin, end, it.at_once * it.tokens * (a.heads / a.kv_heads), m, l, acc);
 }
 
 // Running sums of an item: empty, or what its shared segments gave.
@@ -154,7 +169,7 @@ struct Group {
 };
 
 // Decode rows (their only query is at `token`) grouped by common leading pages, in whole segments.
-std::vector<Group> shared_prefixes(const AttentionArgs& a) {
+std::vector<Group> shared_prefixes(const Kernels* k, const AttentionArgs& a) {
   std::vector<Group> groups;
   if (a.R < 2 || !a.causal || a.window > 0) return groups;
   for (int64_t r = 0; r < a.R; r++) {
@@ -168,7 +183,7 @@ std::vector<Group> shared_prefixes(const AttentionArgs& a) {
       int64_t pages = 0;
       while (pages * a.page_size < most && mine[pages] == theirs[pages]) pages++;
       const int64_t keys = pages * a.page_size < most ? pages * a.page_size : most, segments = keys / kAttnSegment;
-      if ((r >= a.bf16_from) != (g.leader >= a.bf16_from)) continue;
+      if (in_tiles(k, a, r) != in_tiles(k, a, g.leader)) continue;
       if (segments < 1 || segments * 2 < g.segments) continue;  // not for the price of what the others share
       g.members.push_back(r);
       g.segments = segments;
@@ -206,14 +221,14 @@ void run_shared(const Kernels* k, const AttentionArgs& a, const std::vector<Grou
     const int64_t begin = t.segment * kAttnSegment, end = begin + kAttnSegment;
     for (int64_t j = 0; j < t.count; j++) {
       const int64_t request = g.members[size_t(t.first + j)];
-      Item one{request, token_of[size_t(request)], 0, 1, t.kv_head, 1, 0, 0, 0, 0, nullptr, 0};
+      Item one{request, token_of[size_t(request)], 0, 1, t.kv_head, 1, 1, 0, 0, 0, 0, nullptr, 0};
       Work at = w;
       at.q += j * G * a.dim;
       at.pos += j * G;
       gather_queries(k, a, one, t.kv_head, at);
       for (int64_t r = 0; r < G; r++) at.pos[r] = end - 1;  // every row sees the whole segment
     }
-    keys_segment(k, a, w, g.leader, t.kv_head, begin, end, t.count * G, w.m, w.l, w.acc);
+    keys_segment(k, a, w, g.leader, t.kv_head, 1, begin, end, t.count * G, w.m, w.l, w.acc);
     for (int64_t j = 0; j < t.count; j++) {
       float* p = out + g.offset + (((t.first + j) * a.kv_heads + t.kv_head) * g.segments + t.segment) * unit;
       memcpy(p, w.m + j * G, size_t(G) * 4);
@@ -249,7 +264,7 @@ void attention_run(const AttentionArgs& a) {
   const int64_t G = a.heads / a.kv_heads;
   std::vector<int64_t> token_of(static_cast<size_t>(a.R), 0);
   for (int64_t r = 1; r < a.R; r++) token_of[size_t(r)] = token_of[size_t(r - 1)] + a.query_lens[r - 1];
-  std::vector<Group> groups = shared_prefixes(a);
+  std::vector<Group> groups = shared_prefixes(k, a);
   std::vector<const float*> shared(groups.empty() ? 0 : size_t(a.R), nullptr);
   std::vector<int64_t> shared_segments(shared.size(), 0);
   if (!groups.empty()) {
@@ -284,11 +299,14 @@ void attention_run(const AttentionArgs& a) {
       begin = (begin > 0 ? begin / kAttnSegment : 0) * kAttnSegment + skip * kAttnSegment;
       const int64_t end = a.causal ? context + f + tokens : context + a.query_lens[r];
       const int64_t segs = (end - begin + kAttnSegment - 1) / kAttnSegment;
-      const int64_t each = together && a.query_lens[r] == 1 ? a.kv_heads : 1;
+      const bool few = as_it_lies(k, a, r, tokens * G);
+      const int64_t columns = 16 / (tokens * G) < a.kv_heads ? 16 / (tokens * G) : a.kv_heads;
+      const int64_t each = together && (few || a.query_lens[r] == 1) ? a.kv_heads : few ? columns : 1;
       if (each * tokens * G > max_rows) max_rows = each * tokens * G;
       for (int64_t h = 0; h < a.kv_heads; h += each) {
         const float* from = skip ? shared[size_t(r)] + h * skip * G * (2 + a.dim_v) : nullptr;
-        items.push_back({r, token + f, f, tokens, h, each, begin, end, segs, segments, from, skip});
+        const int64_t some = each < a.kv_heads - h ? each : a.kv_heads - h;
+        items.push_back({r, token + f, f, tokens, h, some, few ? some : 1, begin, end, segs, segments, from, skip});
         segments += segs;
       }
     }
@@ -310,10 +328,10 @@ void attention_run(const AttentionArgs& a) {
           start_sums(k, a, it, h, at);
         }
         for (int64_t s = 0; s < it.segments; s++)
-          for (int64_t h = 0; h < it.kv_heads; h++) {
+          for (int64_t h = 0; h < it.kv_heads; h += it.at_once) {
             const Work at = of_head(a, it, w, h);
-            segment(k, a, it, it.kv_head + h, at, s, w.m, w.l, w.acc);
-            k->attend_merge(w.m, w.l, w.acc, rows, a.dim_v, at.M, at.L, at.A);
+            segment(k, a, it, h, at, s, w.m, w.l, w.acc);
+            k->attend_merge(w.m, w.l, w.acc, it.at_once * rows, a.dim_v, at.M, at.L, at.A);
           }
         for (int64_t h = 0; h < it.kv_heads; h++) finish(a, it, it.kv_head + h, of_head(a, it, w, h));
       }
@@ -327,22 +345,22 @@ void attention_run(const AttentionArgs& a) {
   parallel_for(segments, [&](int64_t j) {
     const Item& it = items[size_t(owner[j])];
     Work w = work_buffers(a, max_rows);
-    const int64_t rows = it.tokens * G;
+    const int64_t rows = it.at_once * it.tokens * G;
     float* p = partial + j * stride;
-    for (int64_t h = 0; h < it.kv_heads; h++, p += rows * (2 + a.dim_v)) {
-      gather_queries(k, a, it, it.kv_head + h, w);
-      segment(k, a, it, it.kv_head + h, w, j - it.partial, p, p + rows, p + 2 * rows);
+    for (int64_t h = 0; h < it.kv_heads; h += it.at_once, p += rows * (2 + a.dim_v)) {
+      for (int64_t i = 0; i < it.at_once; i++) gather_queries(k, a, it, it.kv_head + h + i, of_head(a, it, w, i));
+      segment(k, a, it, h, w, j - it.partial, p, p + rows, p + 2 * rows);
     }
   });
   // Merging is a few microseconds for the few rows of a split step: one thread.
   Work w = work_buffers(a, max_rows);
   for (const Item& it : items)
-    for (int64_t h = 0; h < it.kv_heads; h++) {
-      const int64_t rows = it.tokens * G;
-      start_sums(k, a, it, h, w);
+    for (int64_t h = 0; h < it.kv_heads; h += it.at_once) {
+      const int64_t rows = it.at_once * it.tokens * G;
+      for (int64_t i = 0; i < it.at_once; i++) start_sums(k, a, it, h + i, of_head(a, it, w, i));
       const float* p = partial + it.partial * stride + h * rows * (2 + a.dim_v);
       for (int64_t s = 0; s < it.segments; s++, p += stride) k->attend_merge(p, p + rows, p + 2 * rows, rows, a.dim_v, w.M, w.L, w.A);
-      finish(a, it, it.kv_head + h, w);
+      for (int64_t i = 0; i < it.at_once; i++) finish(a, it, it.kv_head + h + i, of_head(a, it, w, i));
     }
 }
 
@@ -358,7 +376,7 @@ SGL_API int sgl_attention(const float* q, int64_t ldq, float* out, int64_t ldo, 
   if (dim % 16 || dim_v % 16 || dim < 16 || dim_v < 16) return fail("attention: head sizes must be multiples of 16, not %lld and %lld", (long long)dim, (long long)dim_v);
   if (kv_type < 0 || kv_type > KV_INT8) return fail("attention: kv type %d is unknown", kv_type);
   if (kv_type == KV_INT8 && (!k_scale || !v_scale)) return fail("attention: an int8 cache needs k_scale and v_scale");
-  if (bf16_from < 0) return fail("attention: bf16 from request %lld", (long long)bf16_from);
+  if (bf16_from < -1) return fail("attention: bf16 from request %lld", (long long)bf16_from);
   if (page_size < 1) return fail("attention: page size %lld", (long long)page_size);
   AttentionArgs a{q, ldq, out, ldo, k_cache, v_cache, slot_stride_k, slot_stride_v, head_stride_k, head_stride_v, k_scale, v_scale,
                   page_table, ldp, query_lens, context_lens, sinks, T, R, heads, kv_heads, dim, dim_v, page_size, window,

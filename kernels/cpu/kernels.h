@@ -38,7 +38,8 @@ struct PanelCall {
 
 enum KvType : int32_t { KV_F32 = 0, KV_F16 = 1, KV_BF16 = 2, KV_F8E4M3 = 3, KV_INT8 = 4 };
 
-// One (request, kv head, block of query rows, segment of keys). Rows are (token, head of the group), token-major.
+// One (request, kv head, block of query rows, segment of keys). Rows are (token, head of the group), token-major. attend_few_bf16 takes
+// several kv heads at once, their rows one head after the other.
 struct AttnCall {
   const float* q;         // gathered query rows [rows, dim], already scaled by softmax scale
   int64_t rows;
@@ -46,6 +47,7 @@ struct AttnCall {
   const void* k;          // cache base of this kv head: slot s at k + s * stride_k elements
   const void* v;
   int64_t stride_k, stride_v;
+  int64_t kv_heads, head_stride_k, head_stride_v;  // heads of the call, elements from one to the next
   const float* k_scale;   // int8: scale of slot s at k_scale[s * stride_scale]; fp8: one value
   const float* v_scale;
   int64_t stride_scale;
@@ -78,6 +80,7 @@ struct Kernels {
   // attention
   void (*attend_segment)(const AttnCall& c);
   void (*attend_segment_bf16)(const AttnCall& c);  // q scaled by log2(e) too; null where the instruction set has no bf16 tiles
+  void (*attend_few_bf16)(const AttnCall& c);      // the same bits for at most 16 rows a head over a bf16 cache
   void (*attend_merge)(const float* m, const float* l, const float* acc, int64_t rows, int64_t dim, float* M, float* L, float* A);
   // fused, one row each
   void (*rms_norm)(const float* x, const float* residual_in, float* residual_out, const float* w, float* out, int64_t n, float eps,

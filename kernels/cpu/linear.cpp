@@ -20,7 +20,7 @@ struct Plan {
 Plan plan_chunks(const LinearArgs& a) {
   Plan p{};
   p.token_chunk = a.T <= 2 * kChunkTokens ? (a.T > kChunkTokens ? (a.T + 1) / 2 : a.T) : kChunkTokens;
-  p.token_chunk = a.T > 12 ? (p.token_chunk + 11) / 12 * 12 : p.token_chunk;  // whole register tiles
+  p.token_chunk = a.T > 16 ? (p.token_chunk + 15) / 16 * 16 : p.token_chunk;  // whole register tiles
   p.token_chunks = (a.T + p.token_chunk - 1) / p.token_chunk;
   int64_t tiles = 0;
   for (int i = 0; i < a.n; i++) tiles += static_cast<const PackedHeader*>(a.packed[i])->tiles;

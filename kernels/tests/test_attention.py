@@ -243,10 +243,34 @@ def test_bf16_gives_equal_bits_whatever_the_chunks_and_threads(kv_dtype: str, wi
     sgl_ops.set_threads()
 
 
-def test_decode_rows_beside_prompt_chunks() -> None:
-    """Requests 0 and 1 share a prefix and decode; 2 and 3 are chunks of prompts on the same prefix, one of a single token."""
-    case = Case(3, [(600, 1), (550, 1), (530, 1), (512, 40)], 2, 3, 32, 16, "bfloat16")
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "int8"])
+def test_decode_rows_beside_prompt_chunks(kv_dtype: str) -> None:
+    """Requests 0 and 1 share a prefix and decode; 2 and 3 are chunks of prompts on the same prefix, one of a single token. Over a
+    bf16 cache all of them are computed in tiles."""
+    case = Case(3, [(600, 1), (550, 1), (530, 1), (512, 40)], 2, 3, 32, 16, kv_dtype)
     case.table[1:, :32] = case.table[0, :32]
     plain, tiles, mixed = case.run(), case.run(bf16_from=0), case.run(bf16_from=2)
-    np.testing.assert_array_equal(mixed[:2], plain[:2])
+    np.testing.assert_array_equal(mixed[:2], tiles[:2] if kv_dtype == "bfloat16" else plain[:2])
     np.testing.assert_array_equal(mixed[2:], tiles[2:])
+
+
+@needs_tiles
+@pytest.mark.parametrize("heads", [(3, 3), (5, 4), (2, 9)])
+def test_few_rows_read_keys_wherever_they_lie(heads: tuple[int, int]) -> None:
+    """Decode rows over slots that rise, fall, lie apart or have no order, alone and with rows enough for the panels: the same bits."""
+    pages, found = np.arange(900), []
+    for table in (pages[:300], pages[299::-1], pages[::3], np.random.default_rng(0).permutation(900)[:300]):
+        case = Case(7, [(289, 11)], *heads, 64, 1, "bfloat16")
+        k, v = (cache.view(np.uint16).reshape(-1, heads[0] * 64) for cache in (case.k_cache, case.v_cache))
+        held = [cache[case.table[0]].copy() for cache in (k, v)]
+        case.k_cache, case.v_cache = (np.full((900, heads[0] * 64), 0x7FFF, np.uint16) for _ in held)  # NaN where no key lies
+        case.k_cache[table], case.v_cache[table] = held
+        case.table = np.ascontiguousarray(table[None], dtype=np.int32)
+        found.append(case.run(bf16_from=0))  # 11 tokens: panels
+        for count in (1, 2):
+            case.contexts, case.queries, case.tokens = np.array([300 - count], np.int32), np.array([count], np.int32), count
+            case.q, whole = np.ascontiguousarray(case.q[-count:]), case.q
+            np.testing.assert_array_equal(case.run(bf16_from=1), found[-1][-count:])
+            case.q = whole
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

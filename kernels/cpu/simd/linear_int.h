@@ -143,7 +143,7 @@ SGL_INLINE void dots(const uint8_t* p, int half, const int8_t* q, int64_t ldq, i
 
 #if defined(__AVX512VNNI__)
 constexpr bool kSignTrick = false;
-constexpr int kIntM = 12;
+constexpr int kIntM = 16;
 #elif SGL_VL == 16
 constexpr bool kSignTrick = true;
 constexpr int kIntM = 8;
@@ -167,10 +167,11 @@ SGL_INLINE void int_rows(const TileCall& c, int64_t t0, int v0, vf (&acc)[M][HV]
   const bool use_min = has_min || zero != 0;
   const int gshift = h->gshift;
   const int64_t sub_bytes = f32 ? 64 : 32;
+  const bool first = M == 1 || (t0 == 0 && v0 == 0);
   SGL_EACH(m, M)
     SGL_EACH(v, HV) acc[m][v] = vf{};
   for (int64_t b = 0; b < h->blocks; b++, p += h->block_bytes) {
-    if (M == 1) {
+    if (first) {  // the others find them in L1
       for (int i = 0; i < (CODE == 4 ? 5 : 9); i++) __builtin_prefetch(p + 2048 + i * 64);
     }
     const uint8_t* dp = dp0 + (b >> gshift) * h->d_stride;
@@ -213,8 +214,10 @@ static void int_group(const TileCall& c, int64_t t0) {
 template <int CODE, int NS>
 static void int_tile(const TileCall& c) {
   int64_t t = 0;
-  if (kIntM > 8)
+  if (kIntM > 8) {
+    for (; t + 16 <= c.T; t += 16) int_group<(kIntM > 8 ? 16 : 1), CODE, NS>(c, t);
     for (; t + 12 <= c.T; t += 12) int_group<(kIntM > 8 ? 12 : 1), CODE, NS>(c, t);
+  }
   if (kIntM >= 8)
     for (; t + 8 <= c.T; t += 8) int_group<(kIntM >= 8 ? 8 : 1), CODE, NS>(c, t);
   for (; t + 4 <= c.T; t += 4) int_group<4, CODE, NS>(c, t);

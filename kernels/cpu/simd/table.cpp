@@ -6,7 +6,7 @@
 #include "linear_float.h"
 #include "linear_int.h"
 #if defined(SGL_WITH_AMX)
-#include "attention_bf16.h"
+#include "attention_few_bf16.h"
 #include "linear_amx.h"
 #endif
 
@@ -39,7 +39,9 @@ constexpr Kernels SGL_CAT(kernels_, SGL_NS) = {
     SGL_NS::attend_segment,
 #if defined(SGL_WITH_AMX)
     SGL_NS::attend_segment_bf16,
+    SGL_NS::attend_few_bf16,
 #else
+    nullptr,
     nullptr,
 #endif
     SGL_NS::attend_merge,

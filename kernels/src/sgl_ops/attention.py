@@ -48,7 +48,8 @@ def paged_attention(
     int8 caches: scales f32 [slots, kv_heads]; float8_e4m3fn: one f32 each, or None for 1. ``window``: a query sees that many keys,
     its own included (0: all). ``sinks``: f32 [heads], one logit per head that only joins the denominator.
     Requests from ``bf16_from`` on (0: all; None: none) round q, keys, values and weights to bf16 and sum in f32, where the
-    instruction set has such tiles (``sgl_ops.bf16_tiles()``).
+    instruction set has such tiles (``sgl_ops.bf16_tiles()``). Over a bf16 cache, which needs no rounding, the requests before it do
+    the same, with the same bits.
     Head sizes must be multiples of 16. A token's result does not depend on the batch, the chunking or the threads.
     """
     dim_v = v_head_dim or head_dim
@@ -84,6 +85,6 @@ def paged_attention(
             softcap,
             address(sinks),
             int(causal),
-            requests if bf16_from is None else bf16_from,
+            -1 if bf16_from is None else bf16_from,
         )
     )

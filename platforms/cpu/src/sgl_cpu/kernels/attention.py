@@ -133,7 +133,7 @@ class KernelAttention:
             requests=plan.requests,
             pages_stride=plan.table.shape[1],
             ldq=stride,
-            bf16_from=self._kernels.bf16_requests,
+            bf16_from=self._kernels.attention_tiles_from(plan.requests),
             **at.attend,
         )
         return out

@@ -78,6 +78,13 @@ class Kernels:
             sgl_ops.set_threads(kernels.threads)
         return kernels
 
+    def attention_tiles_from(self, requests: int) -> int | None:
+        """The request, of ``requests`` in the step, from which on attention is computed in bf16 tiles whatever the cache holds; those
+        before it are over a bf16 cache only. None: no request is."""
+        if self.exact:
+            return None
+        return requests if self.bf16_requests is None else self.bf16_requests
+
     @contextmanager
     def prompts(self, step: StepBatch) -> Iterator[None]:
         """Inside the block the step's prompt tokens, as far as it says which they are, are computed in bf16 tiles. What an answer's
