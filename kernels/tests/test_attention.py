@@ -263,12 +263,18 @@ def test_few_rows_read_keys_wherever_they_lie(heads: tuple[int, int]) -> None:
         case = Case(7, [(289, 11)], *heads, 64, 1, "bfloat16")
         k, v = (cache.view(np.uint16).reshape(-1, heads[0] * 64) for cache in (case.k_cache, case.v_cache))
         held = [cache[case.table[0]].copy() for cache in (k, v)]
-        case.k_cache, case.v_cache = (np.full((900, heads[0] * 64), 0x7FFF, np.uint16) for _ in held)  # NaN where no key lies
+        case.k_cache, case.v_cache = (
+            np.full((900, heads[0] * 64), 0x7FFF, np.uint16) for _ in held
+        )  # NaN where no key lies
         case.k_cache[table], case.v_cache[table] = held
         case.table = np.ascontiguousarray(table[None], dtype=np.int32)
         found.append(case.run(bf16_from=0))  # 11 tokens: panels
         for count in (1, 2):
-            case.contexts, case.queries, case.tokens = np.array([300 - count], np.int32), np.array([count], np.int32), count
+            case.contexts, case.queries, case.tokens = (
+                np.array([300 - count], np.int32),
+                np.array([count], np.int32),
+                count,
+            )
             case.q, whole = np.ascontiguousarray(case.q[-count:]), case.q
             np.testing.assert_array_equal(case.run(bf16_from=1), found[-1][-count:])
             case.q = whole
