@@ -23,8 +23,8 @@ PROMPTS = [
 ]
 
 
-ROUNDING = 2e-3
-"""Nats by which fp32 sums of another order move a log-probability: at most 1e-3 was seen."""
+ROUNDING = 3e-4
+"""Nats by which fp32 sums of another order may move a log-probability: 3.4e-5 at most under generic, avx2 and amx."""
 
 
 @pytest.fixture(scope="module")
