@@ -151,3 +151,23 @@ def test_an_inbox_waits_only_when_asked():
     assert len(inbox.receive(None)) == 1
     with pytest.raises(queue.Empty):
         inbox.queue.get_nowait()
+
+
+def test_while_more_requests_are_expected_the_loop_sleeps():
+    now, late = [100.0], [generate("late")]
+
+    class Returning(Script):
+        def receive(self, timeout):
+            if timeout:
+                self.waits.append(timeout)
+                now[0] += timeout
+                return []
+            return [late.pop()] if timeout is None and self.queue.empty() and late else super().receive(timeout)
+
+    worker = NullWorker(NullOptions(num_pages=64, page_size=4, max_requests=4, vocab_size=1000))
+    capacity = worker.load(lambda what, done, total: None)
+    scheduler = assemble(worker, capacity, EngineLimits(prefill_step_ms=200), clock=lambda: now[0])
+    sent, inbox = [], Returning(generate("a"), generate("b"))
+    EngineLoop(scheduler, worker, inbox, sent.append).run()
+    assert tokens(sent, "late") == oracle((1, 2, 3), 4, 1000)
+    assert sum(wait for wait in inbox.waits if wait) == pytest.approx(0.02)

@@ -9,6 +9,7 @@ from typing import Any
 
 from sgl_core.api.worker import Capacity, ModelWorker
 
+from .gathering import Gathering
 from .grammars import Grammars, GrammarTools
 from .holdings import Holdings
 from .limits import EngineLimits
@@ -63,6 +64,7 @@ def assemble(
         queue=WaitingQueue(policy, sign),
         sharing=PrefixSharing(capacity.page_size, limits.share_wait_steps),
         pace=PrefillPace(bound),
+        gathering=Gathering(bound),
     )
     grammars = Grammars(
         make_grammar_tools,

@@ -90,9 +90,9 @@ class EngineLoop:
             self._worker.close()
 
     def _patience(self) -> float | None:
-        """How long to wait for messages: not at all while there is work, else until one comes."""
+        """How long to wait for messages: not at all while there is work, else until one comes or more are waited for no longer."""
         if self._scheduler.busy:
-            return 0.0
+            return min(self._scheduler.hold, _COMPILE_POLL) if self._scheduler.compiling else self._scheduler.hold
         if self._stats_owed:
             self._report()
         return _COMPILE_POLL if self._scheduler.compiling else None
@@ -108,7 +108,7 @@ class EngineLoop:
         self._stats_owed = True
         if self.last_turn - self._stats_at >= STATS_EVERY:
             self._report()
-        if moved or not self._scheduler.busy:
+        if moved or not self._scheduler.busy or self._scheduler.hold:
             self._idle_turns = 0
         else:
             self._stalled()

@@ -75,6 +75,7 @@ class Scheduler:
                 self._refuse(message, why, 400)
                 return
         self._requests[message.rid] = request
+        self.state.gathering.came(self._clock())
         if message.group:
             self.state.groups.setdefault(message.group, [-1, 0])[1] += 1
         if message.grammar is None:
@@ -101,6 +102,14 @@ class Scheduler:
         )
 
     @property
+    def hold(self) -> float:
+        """Seconds for which the waiting requests wait for more before anything is started; 0 while requests run."""
+        state = self.state
+        if not len(state.queue) or state.slots.live.any():
+            return 0.0
+        return state.gathering.left(self._clock())
+
+    @property
     def compiling(self) -> bool:
         """Whether constraints are being compiled, which ends without any message."""
         return len(self._grammars) > 0
@@ -119,7 +128,7 @@ class Scheduler:
             self._take_compiled()
         if state.flights and (not self._overlap or self._needs_tokens()):
             self.settle()
-        started = self._submit() if not self.paused else False
+        started = self._submit() if not (self.paused or self.hold) else False
         while state.flights:
             flight = state.flights[0]
             if self._overlap and started and len(state.flights) < 2 and not (flight.step is None or flight.step.done()):
@@ -229,6 +238,8 @@ class Scheduler:
         elif request.state == QUEUED:
             self.state.queue.remove(request)
             self._grammars.discard(request)
+        if end.get("finish_reason") in ("stop", "length"):
+            self.state.gathering.ended(self._clock())
         request.state = DONE
         del self._requests[request.rid]
         self._leave_group(request)

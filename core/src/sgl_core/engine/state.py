@@ -9,6 +9,7 @@ import numpy as np
 
 from sgl_core.api.worker import Capacity, Ints, NewRequest, Step
 
+from .gathering import Gathering
 from .holdings import Holdings
 from .limits import EngineLimits
 from .pace import PrefillPace
@@ -74,6 +75,7 @@ class EngineState:
     queue: WaitingQueue
     sharing: PrefixSharing
     pace: PrefillPace
+    gathering: Gathering
     prefilling: list[Request] = field(default_factory=list)
     jumping: list[Request] = field(default_factory=list)
     newcomers: list[NewRequest] = field(default_factory=list)
