@@ -132,7 +132,6 @@ class Model:
         how: dict[str, Any] = {"exact": self.exact, "bf16_from": 0 if bf16 else None}
         q_width, kv_width, stride = self.heads * self.dim, self.kv_heads * self.dim, self.qkv.shape[1]
         q, k, v = self.qkv, self.qkv[:, q_width:], self.qkv[:, q_width + kv_width :]
-        up = self.gate_up[:, self.ffn :]
         self.embedding.embed(self.ids[:tokens], self.x)
         for layer in self.layers:
             fused.rms_norm(self.x, layer.attn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
@@ -150,8 +149,7 @@ class Model:
             )  # fmt: skip
             layer.o.run(self.attn, self.x, rows=tokens, accumulate=True, **how)
             fused.rms_norm(self.x, layer.ffn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
-            linear.run_many(layer.gate_up, self.h, [self.gate_up, up], rows=tokens, ldo=[2 * self.ffn] * 2, **how)
-            fused.act_mul(self.gate_up, up, self.act, rows=tokens, dim=self.ffn, ldg=2 * self.ffn, ldu=2 * self.ffn)
+            linear.run_gated(*layer.gate_up, self.h, self.act, rows=tokens, **how)
             layer.down.run(self.act, self.x, rows=tokens, accumulate=True, **how)
 
     def all_logits(self, ids: list[int], *, bf16: bool = False) -> np.ndarray:

@@ -17,7 +17,7 @@ int fail(const char* format, ...) {
 }
 
 SGL_API const char* sgl_last_error() { return t_message; }
-SGL_API int sgl_abi() { return 2; }
+SGL_API int sgl_abi() { return 3; }
 SGL_API const char* sgl_isa() { return sgl_kernels()->name; }
 SGL_API int sgl_bf16_tiles() { return sgl_kernels()->panel_bf16 != nullptr; }
 SGL_API const char* sgl_isa_note() { const char* e = sgl_isa_error(); return e ? e : ""; }

@@ -24,7 +24,8 @@ struct TileCall {
   const float* bias;   // 16 values or null
 };
 
-// Rows rounded to bf16 times weights spread to bf16 (simd/tiles_bf16.h draws both).
+// Rows rounded to bf16 times weights spread to bf16 (simd/tiles_bf16.h draws both). Gated: each even B tile is of the gate, the odd one
+// behind it of the same outputs of up, and `cols` counts those outputs once.
 struct PanelCall {
   const uint16_t* a;   // [ceil(rows / 16)][steps] A tiles
   const uint16_t* b;   // [tiles][steps] B tiles
@@ -33,7 +34,9 @@ struct PanelCall {
   float* out;          // [rows, ldo]
   int64_t ldo;
   const float* bias;   // [cols] or null
+  const float* bias_up;
   int32_t accumulate;
+  int32_t act;         // an ActKind, or -1
 };
 
 enum KvType : int32_t { KV_F32 = 0, KV_F16 = 1, KV_BF16 = 2, KV_F8E4M3 = 3, KV_INT8 = 4 };

@@ -23,12 +23,12 @@ Plan plan_chunks(const LinearArgs& a) {
   p.token_chunk = a.T > 16 ? (p.token_chunk + 15) / 16 * 16 : p.token_chunk;  // whole register tiles
   p.token_chunks = (a.T + p.token_chunk - 1) / p.token_chunk;
   int64_t tiles = 0;
-  for (int i = 0; i < a.n; i++) tiles += static_cast<const PackedHeader*>(a.packed[i])->tiles;
+  for (int i = 0; i < a.units(); i++) tiles += static_cast<const PackedHeader*>(a.packed[i])->tiles;
   // At least 4 chunks a thread where the work allows it.
   const int64_t most = tiles * p.token_chunks / (4 * pool_threads()) + 1;
-  for (int i = 0; i < a.n; i++) {
+  for (int i = 0; i < a.units(); i++) {
     const PackedHeader* h = static_cast<const PackedHeader*>(a.packed[i]);
-    int64_t by_bytes = kChunkBytes / h->tile_bytes, by_macs = kChunkMacs / (16 * h->k_pad * p.token_chunk);
+    int64_t by_bytes = kChunkBytes / (a.unit_size() * h->tile_bytes), by_macs = kChunkMacs / (a.unit_size() * 16 * h->k_pad * p.token_chunk);
     int64_t per = by_bytes < by_macs || a.T == 1 ? by_bytes : by_macs;
     if (per > most) per = most;
     p.tiles_per[i] = per < 1 ? 1 : per;
@@ -55,6 +55,28 @@ Quantized quantize(const Kernels* k, const LinearArgs& a, int64_t n_in, int64_t 
   return z;
 }
 
+// Tile t of matrix i for the rows of c, to c.out.
+void one_tile(const Kernels* k, const LinearArgs& a, TileCall c, int i, int64_t t) {
+  const PackedHeader* h = static_cast<const PackedHeader*>(a.packed[i]);
+  c.h = h;
+  c.tile = packed_tile(h, t);
+  float bias16[16];
+  if (a.bias[i]) {
+    memset(bias16, 0, sizeof bias16);
+    memcpy(bias16, a.bias[i] + t * 16, size_t(c.cols) * 4);
+    c.bias = bias16;
+  }
+  if (!h->is_int) return k->tile_float(c);
+  if (!(a.flags & LINEAR_EXACT)) return k->tile_int(c);
+  float* w = static_cast<float*>(thread_scratch(1, h->k_pad * 64));
+  k->dequant_tile(h, c.tile, w);
+  PackedHeader as_f32 = *h;
+  as_f32.format = SGL_F32;
+  c.h = &as_f32;
+  c.tile = reinterpret_cast<const uint8_t*>(w);
+  k->tile_float(c);
+}
+
 void linear_rows(const Kernels* k, const LinearArgs& a) {
   const PackedHeader* first = static_cast<const PackedHeader*>(a.packed[0]);
   const bool exact = a.flags & LINEAR_EXACT;
@@ -71,7 +93,6 @@ void linear_rows(const Kernels* k, const LinearArgs& a) {
     const int64_t t0 = tc * p.token_chunk, t1 = t0 + p.token_chunk < a.T ? t0 + p.token_chunk : a.T;
     const int64_t tile1 = (g + 1) * p.tiles_per[i] < h->tiles ? (g + 1) * p.tiles_per[i] : h->tiles;
     TileCall c{};
-    c.h = h;
     c.x = a.x + t0 * a.ldx;
     c.ldx = a.ldx;
     if (z.q) {
@@ -84,33 +105,23 @@ void linear_rows(const Kernels* k, const LinearArgs& a) {
       c.lds = 3 * blocks;
     }
     c.T = t1 - t0;
-    c.ldo = a.ldo[i];
     c.accumulate = (a.flags & LINEAR_ACCUMULATE) ? 1 : 0;
-    PackedHeader as_f32;
     for (int64_t t = g * p.tiles_per[i]; t < tile1; t++) {
-      c.tile = packed_tile(h, t);
-      c.out = a.out[i] + t0 * a.ldo[i] + t * 16;
+      float* out = a.out[i] + t0 * a.ldo[i] + t * 16;
       c.cols = int32_t(h->n_out - t * 16 < 16 ? h->n_out - t * 16 : 16);
-      float bias16[16];
-      if (a.bias[i]) {
-        memset(bias16, 0, sizeof bias16);
-        memcpy(bias16, a.bias[i] + t * 16, size_t(c.cols) * 4);
-        c.bias = bias16;
+      if (a.act < 0) {
+        c.out = out;
+        c.ldo = a.ldo[i];
+        one_tile(k, a, c, i, t);
+        continue;
       }
-      if (h->is_int && !exact) {
-        k->tile_int(c);
-      } else if (h->is_int) {
-        float* w = static_cast<float*>(thread_scratch(1, h->k_pad * 64));
-        k->dequant_tile(h, c.tile, w);
-        as_f32 = *h;
-        as_f32.format = SGL_F32;
-        c.h = &as_f32;
-        c.tile = reinterpret_cast<const uint8_t*>(w);
-        k->tile_float(c);
-        c.h = h;
-      } else {
-        k->tile_float(c);
+      float* both = static_cast<float*>(thread_scratch(2, c.T * 32 * 4));
+      c.ldo = 32;
+      for (int m = 0; m < 2; m++) {
+        c.out = both + m * 16;
+        one_tile(k, a, c, m, t);
       }
+      for (int64_t r = 0; r < c.T; r++) k->act_mul(both + r * 32, both + r * 32 + 16, out + r * a.ldo[i], c.cols, a.act);
     }
   });
 }
@@ -124,7 +135,7 @@ void linear_run(const LinearArgs& a) {
   if (part.T > 0) linear_rows(k, part);
   part.T = a.T - a.bf16_from;
   part.x += a.bf16_from * a.ldx;
-  for (int i = 0; i < a.n; i++) part.out[i] += a.bf16_from * a.ldo[i];
+  for (int i = 0; i < a.units(); i++) part.out[i] += a.bf16_from * a.ldo[i];
   linear_bf16(k, part);
 }
 
@@ -176,15 +187,19 @@ int check(const void* packed, const char* what) {
 
 }  // namespace
 
+// act: an ActKind for out[0] = act(first product) * second product, or -1.
 SGL_API int sgl_linear(int32_t n, const void* const* packed, const float* x, int64_t ldx, int64_t T, float* const* out,
-                       const int64_t* ldo, const float* const* bias, int32_t flags, int64_t bf16_from) {
+                       const int64_t* ldo, const float* const* bias, int32_t flags, int64_t bf16_from, int32_t act) {
   if (n < 1 || n > kMaxMatrices) return fail("linear: between 1 and %d matrices at a time, not %d", kMaxMatrices, n);
   if (T < 0) return fail("linear: %lld rows", (long long)T);
+  if (act < -1 || act > ACT_GELU_TANH) return fail("linear: activation %d is unknown", act);
+  if (act >= 0 && (n != 2 || (flags & LINEAR_ACCUMULATE))) return fail("linear: a gated product has two matrices and does not accumulate");
   if (bf16_from < 0) return fail("linear: bf16 from row %lld", (long long)bf16_from);
   if (T == 0) return 0;
   LinearArgs a{};
   a.n = n;
   a.flags = flags;
+  a.act = act;
   a.x = x;
   a.ldx = ldx;
   a.T = T;
@@ -192,11 +207,12 @@ SGL_API int sgl_linear(int32_t n, const void* const* packed, const float* x, int
   for (int i = 0; i < n; i++) {
     if (check(packed[i], "linear")) return -1;
     const PackedHeader *h = static_cast<const PackedHeader*>(packed[i]), *h0 = static_cast<const PackedHeader*>(packed[0]);
+    if (act >= 0 && h->n_out != h0->n_out) return fail("linear: a gate of %lld outputs for %lld", (long long)h0->n_out, (long long)h->n_out);
     if (h->n_in != h0->n_in) return fail("linear: matrices with %lld and %lld inputs cannot share x", (long long)h0->n_in, (long long)h->n_in);
     if (T > 1 && ldx < h->n_in) return fail("linear: row stride %lld of x is below %lld inputs", (long long)ldx, (long long)h->n_in);
     a.packed[i] = packed[i];
-    a.out[i] = out[i];
-    a.ldo[i] = ldo[i];
+    a.out[i] = out[act < 0 ? i : 0];
+    a.ldo[i] = ldo[act < 0 ? i : 0];
     a.bias[i] = bias ? bias[i] : nullptr;
   }
   return SGL_SUBMIT(LinearArgs, linear_run, a);

@@ -18,15 +18,16 @@ Plan plan_chunks(const LinearArgs& a, int64_t k_pad) {
   Plan p{};
   int64_t tiles = 0, most = kSpreadBytes / (k_pad * 32);
   for (int i = 0; i < a.n; i++) tiles += static_cast<const PackedHeader*>(a.packed[i])->tiles;
+  const int size = a.unit_size();
   // At least 4 chunks a thread: first by tiles, then by rows.
   const int64_t wanted = 4 * pool_threads();
   const int64_t by_rows = a.T / 512 > 1 ? a.T / 512 : 1;
   if (most > tiles * by_rows / wanted) most = tiles * by_rows / wanted;
   most = most < 2 ? 2 : most / 2 * 2;
-  for (int i = 0; i < a.n; i++) {
+  for (int i = 0; i < a.units(); i++) {
     const int64_t n = static_cast<const PackedHeader*>(a.packed[i])->tiles;
-    const int64_t parts = (n + most - 1) / most;
-    p.tiles_per[i] = ((n + parts - 1) / parts + 1) / 2 * 2;
+    const int64_t parts = (n * size + most - 1) / most;
+    p.tiles_per[i] = size == 2 ? (n + parts - 1) / parts : ((n + parts - 1) / parts + 1) / 2 * 2;  // B tiles come in twos
     p.chunks[i] = (n + p.tiles_per[i] - 1) / p.tiles_per[i];
     p.total += p.chunks[i];
   }
@@ -61,14 +62,20 @@ void linear_bf16(const Kernels* k, const LinearArgs& a) {
     c.a = rows + row / 16 * panel;
     c.steps = steps;
     c.rows = row + p.row_chunk < a.T ? p.row_chunk : a.T - row;
-    c.tiles = tile + p.tiles_per[i] < h->tiles ? p.tiles_per[i] : h->tiles - tile;
+    const int64_t count = tile + p.tiles_per[i] < h->tiles ? p.tiles_per[i] : h->tiles - tile, size = a.unit_size();
+    c.tiles = count * size;
     c.cols = h->n_out - tile * 16;
     c.out = a.out[i] + row * a.ldo[i] + tile * 16;
     c.ldo = a.ldo[i];
     c.bias = a.bias[i] ? a.bias[i] + tile * 16 : nullptr;
     c.accumulate = (a.flags & LINEAR_ACCUMULATE) ? 1 : 0;
+    c.act = a.act;
+    if (size == 2) c.bias_up = a.bias[1] ? a.bias[1] + tile * 16 : nullptr;
     uint16_t* b = static_cast<uint16_t*>(thread_scratch(1, c.tiles * h->k_pad * 32));
-    for (int64_t t = 0; t < c.tiles; t++) k->spread_bf16(h, packed_tile(h, tile + t), b + t * h->k_pad * 16);
+    for (int64_t m = 0; m < size; m++) {
+      const PackedHeader* from = static_cast<const PackedHeader*>(a.packed[i + m]);
+      for (int64_t t = 0; t < count; t++) k->spread_bf16(from, packed_tile(from, tile + t), b + (t * size + m) * h->k_pad * 16);
+    }
     c.b = b;
     k->panel_bf16(c);
   });

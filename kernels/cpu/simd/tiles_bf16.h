@@ -7,6 +7,7 @@
 // tdpbf16ps adds the even and the odd inputs of 32 in order, then both to C: a row's sum depends on its own inputs only, so its
 // bits are the same in every batch. Subnormal inputs count as zero.
 #pragma once
+#include "fused.h"
 #include "linear_int.h"
 
 void* thread_scratch(int slot, int64_t bytes);  // pool.cpp
@@ -187,9 +188,29 @@ static void panel_block(const PanelCall& c, int64_t row, int64_t tile) {
   }
 }
 
+// A gate tile and an up tile side by side: their activated product to 16 columns.
+template <int M>
+static void panel_gated(const PanelCall& c, int64_t row, int64_t tile) {
+  const int64_t k = c.steps * kTile;
+  tile_product<M, 2>(c.a + row / 16 * k, c.b + tile * k, c.steps, {k, 64, kTile, k, 64, kTile});
+  const int64_t rows = c.rows - row < M * 16 ? c.rows - row : M * 16, column = tile / 2 * 16, cols = c.cols - column;
+  const __mmask16 some = cols >= 16 ? 0xffff : __mmask16((1u << cols) - 1);
+  alignas(64) float sums[M * 16 * 32];
+  tile_store<M, 2>(sums, 32);
+  const vf gate = c.bias ? (vf)_mm512_maskz_loadu_ps(some, c.bias + column) : vf{};
+  const vf up = c.bias_up ? (vf)_mm512_maskz_loadu_ps(some, c.bias_up + column) : vf{};
+  float* out = c.out + row * c.ldo + column;
+  for (int64_t r = 0; r < rows; r++)
+    _mm512_mask_storeu_ps(out + r * c.ldo, some, (__m512)(act_v(load(sums + r * 32) + gate, c.act) * (load(sums + r * 32 + 16) + up)));
+}
+
 template <int M>
 static void panel_rows_bf16(const PanelCall& c, int64_t row) {
   int64_t t = 0;
+  if (c.act >= 0) {
+    for (; t < c.tiles; t += 2) panel_gated<M>(c, row, t);
+    return;
+  }
   for (; t + 2 <= c.tiles; t += 2) panel_block<M, 2>(c, row, t);
   if (t < c.tiles) panel_block<M, 1>(c, row, t);
 }

@@ -41,3 +41,13 @@ def kv_format(name: str) -> int:
         return KV[name]
     except KeyError:
         raise ValueError(f"KV cache dtype {name!r} has no kernel; known: {', '.join(KV)}") from None
+
+
+ACTIVATIONS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
+
+
+def activation(kind: str) -> int:
+    """The number of a gated activation."""
+    if kind not in ACTIVATIONS:
+        raise ValueError(f"activation {kind!r} has no kernel; known: {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[kind]

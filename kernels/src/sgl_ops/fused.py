@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from .formats import kv_format
+from .formats import activation, kv_format
 from .library import check, load
 from .pointers import Data, address, is64
-
-ACTIVATIONS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 
 
 def rms_norm(
@@ -141,12 +139,9 @@ def act_mul(
     ldo: int | None = None,
 ) -> None:
     """out = act(gate) * up (up None: act(gate)), f32 [rows, dim]; kind: silu, gelu (erf) or gelu_tanh. out may be gate."""
-    if kind not in ACTIVATIONS:
-        raise ValueError(f"activation {kind!r} has no kernel; known: {', '.join(ACTIVATIONS)}")
+    act = activation(kind)
     check(
-        load().sgl_act_mul(
-            address(gate), ldg or dim, address(up), ldu or dim, address(out), ldo or dim, rows, dim, ACTIVATIONS[kind]
-        )
+        load().sgl_act_mul(address(gate), ldg or dim, address(up), ldu or dim, address(out), ldo or dim, rows, dim, act)
     )
 
 

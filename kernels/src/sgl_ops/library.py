@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "libsgl_ops.so"
-ABI = 2
+ABI = 3
 HOW = (
     "Build it with `python -m sgl_ops.build` (needs GCC 12 or newer or clang, cmake and ninja: "
     "`apt install g++` and `pip install cmake ninja`), or install a binary wheel of sgl-ops."
@@ -36,7 +36,7 @@ _FUNCTIONS = {
     "sgl_raw_row_bytes": "l il",
     "sgl_pack": "i ippp lll p",
     "sgl_packed_check": "i pl",
-    "sgl_linear": "i ip pll ppp il",
+    "sgl_linear": "i ip pll ppp il i",
     "sgl_embed": "i ppil plf",
     "sgl_attention": "i pl pl ppi llll pp pll pp llllll fl fpi l",
     "sgl_rms_norm": "i pl pl p pl ll ff",

@@ -13,7 +13,7 @@ from sgl_core.registry import Registries
 from sgl_cpu.kernels import matrices
 from sgl_cpu.kernels.session import NAME, Kernels
 from sgl_torch.context import LayerContext
-from sgl_torch.layers import Embedding, LMHead
+from sgl_torch.layers import Embedding, GateUpLinear, LMHead, gated_activation
 from sgl_torch.loaders.quantized import QuantizedTensor
 from sgl_torch.ops import OPS, OpContext, Ops, bind, reference_ops
 
@@ -42,6 +42,36 @@ def blocks(kind: str, rows: int, columns: int) -> QuantizedTensor:
 
 def test_every_op_is_a_kernel(kernel: Ops) -> None:
     assert kernel.chosen == {op: f"sgl_ops_{op}" for op in OPS}
+
+
+@pytest.mark.parametrize("act", ["silu", "gelu", "gelu_new"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gate_up_and_activation_at_once(registries: Registries, torch_ops: Ops, act: str, bias: bool) -> None:
+    """The fused op, the kernels' own two ops, and a foreign activation behind the kernels' product agree."""
+    torch.manual_seed(0)
+    parts = [torch.randn(48, 64) / 8 for _ in range(2)]
+    offsets = torch.randn(96)
+    x, found = torch.randn(9, 64), []
+    for foreign in (None, torch_ops):
+        ops = bind(registries, context(), "cpu")
+        layer = GateUpLinear(
+            64,
+            48,
+            LayerContext(ops=ops, device=CPU, dtype=torch.float32, context_length=8),
+            prefix="mlp.gate_up_proj",
+            act=act,
+            bias=bias,
+        )
+        for path, slot in layer.weight_slots("mlp.gate_up_proj"):
+            part = "up_proj" in path
+            slot.load(offsets[48 * part : 48 * part + 48] if path.endswith("bias") else parts[part])
+        if foreign:
+            layer.activation = gated_activation(act, foreign)
+        found.append(layer(x))
+    both = x @ torch.cat(parts).T + (offsets if bias else 0)
+    want = gated_activation(act, torch_ops)(both)
+    assert torch.allclose(found[0], want, atol=1e-5)
+    assert torch.allclose(found[1], want, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 40])

@@ -127,8 +127,9 @@ class TestTorchInARecording:
     """A layer of torch's own between the kernels."""
 
     def break_it(self, worker: Any) -> None:
-        act = worker.runner.model.model.layers[1].mlp.act
-        worker.runner.model.model.layers[1].mlp.act = lambda x: torch.relu(act(x)) * 2
+        mlp = worker.runner.model.model.layers[1].mlp
+        join = mlp.gate_up_proj.forward
+        mlp.gate_up_proj.forward = lambda x: torch.relu(join(x)) * 2
 
     def step(self, worker: Any) -> Any:
         driver = Driver(worker.runner)

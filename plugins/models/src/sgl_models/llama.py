@@ -20,7 +20,6 @@ from sgl_torch.layers import (
     QKVLinear,
     RMSNorm,
     RotaryEmbedding,
-    gated_activation,
     rope_parameters,
 )
 from sgl_torch.ops import WeightPart
@@ -85,12 +84,14 @@ class LlamaMLP(nn.Module):
         super().__init__()
         config = info.text_config
         size, bias = int(config["intermediate_size"]), bool(config.get("mlp_bias", False))
-        self.gate_up_proj = GateUpLinear(info.hidden_size, size, context, prefix=f"{prefix}.gate_up_proj", bias=bias)
+        act = str(config.get("hidden_act", "silu"))
+        self.gate_up_proj = GateUpLinear(
+            info.hidden_size, size, context, prefix=f"{prefix}.gate_up_proj", act=act, bias=bias
+        )
         self.down_proj = Linear(size, info.hidden_size, context, prefix=f"{prefix}.down_proj", bias=bias)
-        self.act = gated_activation(str(config.get("hidden_act", "silu")), context.ops)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.down_proj(self.act(self.gate_up_proj(x)))
+        out: torch.Tensor = self.down_proj(self.gate_up_proj(x))
         return out
 
 

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from sgl_torch.layers.quant import PackedWeights
 from sgl_torch.ops import WeightPart
 from sgl_torch.weights import WeightError, WeightSlot
 
@@ -44,19 +45,15 @@ class Format(ABC):
         """The matrix as the linear op takes it."""
 
 
-class QuantizedMethod:
+class QuantizedMethod(PackedWeights):
     """See :class:`sgl_torch.layers.quant.LinearMethod`: the weights of one layer in one format."""
 
     def __init__(self, made: Format, context: LayerContext, prefix: str) -> None:
+        super().__init__(context.ops, context.dtype)
         self._format = made
-        self._linear = context.ops.linear
-        self._dtype = context.dtype
         self._prefix = prefix
         self._found: dict[int, dict[str, torch.Tensor]] = {}
         self._parts: dict[int, WeightPart] = {}
-        self._biases: dict[int, torch.Tensor] = {}
-        self.packed: Any = None
-        self.bias: torch.Tensor | None = None
 
     def slots(self, layer: Linear, part: int) -> Iterator[tuple[str, WeightSlot]]:
         for kept in (self._found, self._parts, self._biases):
@@ -82,14 +79,11 @@ class QuantizedMethod:
             "bias",
             WeightSlot(
                 load=partial(self._take_bias, layer, part),
-                read=lambda: self._whole_bias()[start : start + rows],
+                read=lambda: self._require_bias()[start : start + rows],
                 shape=(rows,),
                 optional=not layer.has_bias,
             ),
         )
-
-    def apply(self, layer: Linear, x: torch.Tensor) -> torch.Tensor:
-        return self._linear(x, self.packed, self.bias)
 
     def _take(self, layer: Linear, part: int, suffix: str, needed: int, tensor: WeightPart) -> None:
         if not isinstance(tensor, torch.Tensor):
@@ -107,19 +101,10 @@ class QuantizedMethod:
             self._parts.clear()
 
     def _take_bias(self, layer: Linear, part: int, tensor: WeightPart) -> None:
-        dense = tensor if isinstance(tensor, torch.Tensor) else tensor.dequantize(self._dtype)
-        if not layer.has_bias:  # quantizers write zeros for layers without one
-            if dense.any():
-                raise WeightError(f"{self._prefix}.bias is not zero, but the configuration says that there is none")
-            return
-        self._biases[part] = dense.to(layer.device, self._dtype)
-        if len(self._biases) == len(layer.part_sizes):
-            self.bias = torch.cat([self._biases[i] for i in range(len(layer.part_sizes))])
-            self._biases.clear()
-
-    def _whole_bias(self) -> torch.Tensor:
-        assert self.bias is not None, "the bias is read before it is loaded"
-        return self.bias
+        if layer.has_bias:
+            self._load_bias(layer, part, tensor)
+        elif self._dense(layer, tensor).any():  # quantizers write zeros for layers without one
+            raise WeightError(f"{self._prefix}.bias is not zero, but the configuration says that there is none")
 
 
 @dataclass(frozen=True, slots=True)

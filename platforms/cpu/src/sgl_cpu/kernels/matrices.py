@@ -17,6 +17,7 @@ from sgl_ops import formats, linear
 from sgl_torch.ops import OpContext, ScaledTensor, WeightPart
 
 from .memory import forget
+from .rows import KernelGated
 from .session import Kernels
 
 log = logging.getLogger("sgl_cpu")
@@ -69,10 +70,9 @@ class KernelLinear:
         return packed.dense()
 
     def __call__(self, x: torch.Tensor, packed: Matrix, bias: torch.Tensor | None) -> torch.Tensor:
-        kernels = self._kernels
+        kernels, rows = self._kernels, x.shape[0]
         if x.stride(-1) != 1:
             x = x.contiguous()
-        rows = x.shape[0]
         out = kernels.arena.empty(rows, packed.rows)
         base, add = out.data_ptr(), None if bias is None else bias.data_ptr()
         for first in range(0, len(packed.parts), _MANY):
@@ -88,6 +88,31 @@ class KernelLinear:
                 exact=kernels.exact,
                 bf16_from=None if packed.wide else kernels.bf16_tokens,
             )
+        return out
+
+    def gated(
+        self, x: torch.Tensor, packed: Matrix, bias: torch.Tensor | None, activation: object, tanh: bool | None
+    ) -> torch.Tensor | None:
+        """See :class:`sgl_torch.ops.LinearOp`: with the activation of these kernels, of a gate and an up matrix."""
+        if not isinstance(activation, KernelGated) or len(packed.parts) != 2:
+            return None
+        kernels, rows, width = self._kernels, x.shape[0], packed.rows // 2
+        if x.stride(-1) != 1:
+            x = x.contiguous()
+        out = kernels.arena.empty(rows, width)
+        gate, up = packed.parts
+        linear.run_gated(
+            gate,
+            up,
+            x.data_ptr(),
+            out.data_ptr(),
+            activation.kind(tanh),
+            biases=None if bias is None else [bias.data_ptr(), bias.data_ptr() + 4 * width],
+            rows=rows,
+            ldx=x.stride(0),
+            exact=kernels.exact,
+            bf16_from=None if packed.wide else kernels.bf16_tokens,
+        )
         return out
 
 

@@ -97,12 +97,15 @@ class KernelGated:
         self._kernels = Kernels.of(context)
         self._kind = kind
 
+    def kind(self, tanh: bool | None) -> str:
+        """What the kernels call it."""
+        return "gelu_tanh" if tanh else self._kind
+
     def __call__(self, x: torch.Tensor, tanh: bool = False) -> torch.Tensor:
         x, count, stride = _rows(x)
         dim = x.shape[1] // 2
         out = self._kernels.arena.empty(count, dim)
-        gate = x.data_ptr()
-        kind = "gelu_tanh" if tanh else self._kind
+        gate, kind = x.data_ptr(), self.kind(tanh)
         fused.act_mul(gate, gate + 4 * dim, out.data_ptr(), rows=count, dim=dim, kind=kind, ldg=stride, ldu=stride)
         return out
 

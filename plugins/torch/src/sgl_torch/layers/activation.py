@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ..ops import Ops
 
 
-def gated_activation(name: str, ops: Ops) -> Callable[[torch.Tensor], torch.Tensor]:
-    """``act(x[:, :n]) * x[:, n:]`` for a ``hidden_act``. Raises ValueError for a name that is not served."""
+@dataclass(frozen=True, slots=True)
+class GatedActivation:
+    """``act(x[:, :n]) * x[:, n:]`` by a bound op."""
+
+    op: Any
+    tanh: bool | None = None
+    """Which form of gelu; None for silu."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.op(x) if self.tanh is None else self.op(x, self.tanh)
+        return out
+
+
+def gated_activation(name: str, ops: Ops) -> GatedActivation:
+    """The activation of a ``hidden_act``. Raises ValueError for a name that is not served."""
     if name in ("silu", "swish"):
-        return ops.silu_mul
+        return GatedActivation(ops.silu_mul)
     if name == "gelu":
-        return lambda x: ops.gelu_mul(x, False)
+        return GatedActivation(ops.gelu_mul, tanh=False)
     if name in ("gelu_new", "gelu_pytorch_tanh"):
-        return lambda x: ops.gelu_mul(x, True)
+        return GatedActivation(ops.gelu_mul, tanh=True)
     raise ValueError(f"hidden_act {name!r} is not served; known: silu, gelu, gelu_new, gelu_pytorch_tanh")

@@ -9,6 +9,7 @@ from torch import nn
 
 from ..context import LayerContext
 from ..weights import WeightSlot
+from .activation import gated_activation
 from .quant import LinearMethod, PackedMethod
 
 
@@ -71,10 +72,25 @@ class QKVLinear(Linear):
 
 
 class GateUpLinear(Linear):
-    """Gate and up projections at once: [T, hidden] to [T, 2 * intermediate]."""
+    """Gate and up projections and what joins them: [T, hidden] to ``act(gate) * up`` [T, intermediate]."""
 
     def __init__(
-        self, hidden_size: int, intermediate_size: int, context: LayerContext, *, prefix: str, bias: bool = False
+        self,
+        hidden_size: int,
+        intermediate_size: int,
+        context: LayerContext,
+        *,
+        prefix: str,
+        act: str,
+        bias: bool = False,
     ) -> None:
         sizes = {"gate_proj": intermediate_size, "up_proj": intermediate_size}
         super().__init__(hidden_size, 2 * intermediate_size, context, prefix=prefix, bias=bias, parts=sizes)
+        self.activation = gated_activation(act, context.ops)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        at_once = getattr(self.method, "apply_gated", None)
+        if at_once is None:
+            return self.activation(self.method.apply(self, x))
+        out: torch.Tensor = at_once(self, x, self.activation)
+        return out

@@ -16,6 +16,7 @@ from ..weights import WeightSlot
 
 if TYPE_CHECKING:
     from ..context import LayerContext
+    from .activation import GatedActivation
     from .linear import Linear
 
 
@@ -30,7 +31,10 @@ class LinearMethod(Protocol):
         ...
 
     def apply(self, layer: Linear, x: torch.Tensor) -> torch.Tensor:
-        """``x`` [T, in] to [T, out], bias included."""
+        """``x`` [T, in] to [T, out], bias included.
+
+        A method may also have ``apply_gated(layer, x, activation)``: what ``activation`` makes of that, [T, out / 2].
+        """
         ...
 
 
@@ -42,16 +46,49 @@ class QuantConfig(Protocol):
         ...
 
 
-class PackedMethod:
-    """Weights in whatever form the bound ``linear`` op packs them; parts may be dense tensors or quantized blocks."""
+class PackedWeights:
+    """What methods share whose weights the bound ``linear`` op packs: one matrix, or several stacked by rows, and a bias."""
 
     def __init__(self, ops: Ops, dtype: torch.dtype) -> None:
         self._linear = ops.linear
+        self._gated = getattr(ops.linear, "gated", None)
         self._dtype = dtype
-        self._pending: dict[int, WeightPart] = {}
         self._biases: dict[int, torch.Tensor] = {}
         self.packed: Any = None
         self.bias: torch.Tensor | None = None
+
+    def apply(self, layer: Linear, x: torch.Tensor) -> torch.Tensor:
+        return self._linear(x, self.packed, self.bias)
+
+    def apply_gated(self, layer: Linear, x: torch.Tensor, activation: GatedActivation) -> torch.Tensor:
+        """``activation(apply(layer, x))``, at once where the linear op does both."""
+        if self._gated is not None:
+            out: torch.Tensor | None = self._gated(x, self.packed, self.bias, activation.op, activation.tanh)
+            if out is not None:
+                return out
+        return activation(self.apply(layer, x))
+
+    def _dense(self, layer: Linear, tensor: WeightPart) -> torch.Tensor:
+        dense = tensor if isinstance(tensor, torch.Tensor) else tensor.dequantize(self._dtype)
+        return dense.to(layer.device, self._dtype)
+
+    def _load_bias(self, layer: Linear, part: int, tensor: WeightPart) -> None:
+        self._biases[part] = self._dense(layer, tensor)
+        if len(self._biases) == len(layer.part_sizes):
+            self.bias = torch.cat([self._biases[i] for i in range(len(layer.part_sizes))])
+            self._biases.clear()
+
+    def _require_bias(self) -> torch.Tensor:
+        assert self.bias is not None, "the bias is read before it is loaded"
+        return self.bias
+
+
+class PackedMethod(PackedWeights):
+    """Weights in whatever form the bound ``linear`` op packs them; parts may be dense tensors or quantized blocks."""
+
+    def __init__(self, ops: Ops, dtype: torch.dtype) -> None:
+        super().__init__(ops, dtype)
+        self._pending: dict[int, WeightPart] = {}
 
     def slots(self, layer: Linear, part: int) -> Iterator[tuple[str, WeightSlot]]:
         self._pending.pop(part, None)  # what a load that failed half-way left behind
@@ -81,17 +118,3 @@ class PackedMethod:
         if len(self._pending) == len(layer.part_sizes):
             self.packed = self._linear.pack([self._pending[i] for i in range(len(layer.part_sizes))], self._dtype)
             self._pending.clear()
-
-    def _load_bias(self, layer: Linear, part: int, tensor: WeightPart) -> None:
-        dense = tensor if isinstance(tensor, torch.Tensor) else tensor.dequantize(self._dtype)
-        self._biases[part] = dense.to(layer.device, self._dtype)
-        if len(self._biases) == len(layer.part_sizes):
-            self.bias = torch.cat([self._biases[i] for i in range(len(layer.part_sizes))])
-            self._biases.clear()
-
-    def _require_bias(self) -> torch.Tensor:
-        assert self.bias is not None, "the bias is read before it is loaded"
-        return self.bias
-
-    def apply(self, layer: Linear, x: torch.Tensor) -> torch.Tensor:
-        return self._linear(x, self.packed, self.bias)

@@ -70,7 +70,11 @@ class LinearOp(Protocol):
         ...
 
     def __call__(self, x: torch.Tensor, packed: Any, bias: torch.Tensor | None) -> torch.Tensor:
-        """``x`` [T, in] to [T, out], in ``x``'s dtype. A row's result does not depend on the other rows (fp32)."""
+        """``x`` [T, in] to [T, out], in ``x``'s dtype. A row's result does not depend on the other rows (fp32).
+
+        An op may also have ``gated(x, packed, bias, activation, tanh)``: what the bound activation op makes of that, [T, out / 2],
+        or None where it does not know the op; ``tanh`` is the form of gelu and None for silu.
+        """
         ...
 
 
