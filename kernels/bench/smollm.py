@@ -145,7 +145,7 @@ class Model:
                 q, self.attn, layer.k, layer.v, self.table, self.query_lens, self.context_lens, tokens=tokens, requests=requests,
                 heads=self.heads, kv_heads=self.kv_heads, head_dim=self.dim, page_size=PAGE, pages_stride=self.table.shape[1],
                 scale=self.dim**-0.5, kv_dtype=self.kv_dtype, k_scale=layer.k_scale, v_scale=layer.v_scale, ldq=stride,
-                bf16_from=0 if bf16 else None,
+                bf16_from=None if self.exact else 0 if bf16 else requests,
             )  # fmt: skip
             layer.o.run(self.attn, self.x, rows=tokens, accumulate=True, **how)
             fused.rms_norm(self.x, layer.ffn_norm, self.h, rows=tokens, dim=self.hidden, eps=self.eps)
