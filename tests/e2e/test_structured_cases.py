@@ -203,5 +203,4 @@ def test_strict_thinking_ends_only_by_its_end(thinker, seed):
     ).json()["choices"][0]
     thought, end, _ = "".join(entry["token"] for entry in choice["logprobs"]["content"]).partition("</think>")
     assert "<think>" not in thought
-    assert thought.strip() == (choice["message"]["reasoning_content"] or "").strip()
     assert choice["finish_reason"] == "length" or end
