@@ -49,7 +49,7 @@ bool in_tiles(const Kernels* k, const AttentionArgs& a, int64_t request) {
 
 // Whether so many rows of a kv head read the cache as it lies, all heads of an item at once.
 bool as_it_lies(const Kernels* k, const AttentionArgs& a, int64_t request, int64_t rows) {
-  return rows <= 16 && a.kv_type == KV_BF16 && in_tiles(k, a, request);
+  return rows <= kAttnFewRows && a.kv_type == KV_BF16 && in_tiles(k, a, request);
 }
 
 int64_t kv_bytes(int32_t type) { return type == KV_F32 ? 4 : type <= KV_BF16 ? 2 : 1; }
@@ -300,7 +300,7 @@ void attention_run(const AttentionArgs& a) {
       const int64_t end = a.causal ? context + f + tokens : context + a.query_lens[r];
       const int64_t segs = (end - begin + kAttnSegment - 1) / kAttnSegment;
       const bool few = as_it_lies(k, a, r, tokens * G);
-      const int64_t columns = 16 / (tokens * G) < a.kv_heads ? 16 / (tokens * G) : a.kv_heads;
+      const int64_t fit = kAttnFewRows / (tokens * G), columns = fit < a.kv_heads ? fit : a.kv_heads;
       const int64_t each = together && (few || a.query_lens[r] == 1) ? a.kv_heads : few ? columns : 1;
       if (each * tokens * G > max_rows) max_rows = each * tokens * G;
       for (int64_t h = 0; h < a.kv_heads; h += each) {

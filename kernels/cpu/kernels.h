@@ -67,6 +67,7 @@ struct AttnCall {
   float* acc;                   // [rows, dim_v] running numerator
 };
 constexpr int64_t kAttnKeys = 32;      // keys per inner block
+constexpr int64_t kAttnFewRows = 16;   // query rows of attend_few_bf16: the columns of a tile of sums
 constexpr int64_t kAttnSegment = 256;  // keys per segment: fixed, so that a row's result never depends on the batch
 
 struct Kernels {

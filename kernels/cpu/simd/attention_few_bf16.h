@@ -155,7 +155,7 @@ static void values_few_bf16(const AttnCall& c, const CachedRows& keys, int64_t h
 static void attend_few_bf16(const AttnCall& c) {
   const int64_t seen = c.row_pos[c.rows - 1] + 1, n = (seen < c.key_end ? seen : c.key_end) - c.key_begin;
   if (n <= 0) return;
-  const int64_t R = c.rows / c.kv_heads, steps = (c.dim + 31) / 32, most = 16 / R < c.kv_heads ? 16 / R : c.kv_heads;
+  const int64_t R = c.rows / c.kv_heads, steps = (c.dim + 31) / 32, fit = kAttnFewRows / R, most = fit < c.kv_heads ? fit : c.kv_heads;
   CachedRows keys;
   CachedRows::find(c, c.key_begin, n, keys);
   bf16* q = static_cast<bf16*>(thread_scratch(0, (most * steps * kTile + kKeysAtOnce * most * steps * 32 + 8 * kTile + 32 * kPLine) * 2 + 16 * kLine * 4));

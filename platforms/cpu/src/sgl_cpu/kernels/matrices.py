@@ -17,7 +17,7 @@ from sgl_ops import formats, linear
 from sgl_torch.ops import OpContext, ScaledTensor, WeightPart
 
 from .memory import forget
-from .rows import KernelGated
+from .rows import KernelGated, as_rows
 from .session import Kernels
 
 log = logging.getLogger("sgl_cpu")
@@ -70,10 +70,9 @@ class KernelLinear:
         return packed.dense()
 
     def __call__(self, x: torch.Tensor, packed: Matrix, bias: torch.Tensor | None) -> torch.Tensor:
-        kernels, rows = self._kernels, x.shape[0]
-        if x.stride(-1) != 1:
-            x = x.contiguous()
-        out = kernels.arena.empty(rows, packed.rows)
+        x, rows, stride = as_rows(x)
+        how = self._how(packed, rows, stride)
+        out = self._kernels.arena.empty(rows, packed.rows)
         base, add = out.data_ptr(), None if bias is None else bias.data_ptr()
         for first in range(0, len(packed.parts), _MANY):
             offsets = packed.offsets[first : first + _MANY]
@@ -82,11 +81,8 @@ class KernelLinear:
                 x.data_ptr(),
                 [base + 4 * offset for offset in offsets],
                 None if add is None else [add + 4 * offset for offset in offsets],
-                rows=rows,
-                ldx=x.stride(0),
                 ldo=packed.strides,
-                exact=kernels.exact,
-                bf16_from=None if packed.wide else kernels.bf16_tokens,
+                **how,
             )
         return out
 
@@ -96,10 +92,9 @@ class KernelLinear:
         """See :class:`sgl_torch.ops.LinearOp`: with the activation of these kernels, of a gate and an up matrix."""
         if not isinstance(activation, KernelGated) or len(packed.parts) != 2:
             return None
-        kernels, rows, width = self._kernels, x.shape[0], packed.rows // 2
-        if x.stride(-1) != 1:
-            x = x.contiguous()
-        out = kernels.arena.empty(rows, width)
+        x, rows, stride = as_rows(x)
+        width = packed.rows // 2
+        out = self._kernels.arena.empty(rows, width)
         gate, up = packed.parts
         linear.run_gated(
             gate,
@@ -108,12 +103,15 @@ class KernelLinear:
             out.data_ptr(),
             activation.kind(tanh),
             biases=None if bias is None else [bias.data_ptr(), bias.data_ptr() + 4 * width],
-            rows=rows,
-            ldx=x.stride(0),
-            exact=kernels.exact,
-            bf16_from=None if packed.wide else kernels.bf16_tokens,
+            **self._how(packed, rows, stride),
         )
         return out
+
+    def _how(self, packed: Matrix, rows: int, stride: int) -> dict[str, Any]:
+        """How ``rows`` rows, so far apart, are multiplied."""
+        kernels = self._kernels
+        tiles = None if packed.wide else kernels.bf16_tokens
+        return {"rows": rows, "ldx": stride, "exact": kernels.exact, "bf16_from": tiles}
 
 
 class KernelEmbedding:

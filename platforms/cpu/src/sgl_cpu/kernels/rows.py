@@ -10,7 +10,7 @@ from sgl_torch.ops import OpContext
 from .session import Kernels
 
 
-def _rows(x: torch.Tensor) -> tuple[torch.Tensor, int, int]:
+def as_rows(x: torch.Tensor) -> tuple[torch.Tensor, int, int]:
     """(``x`` with elements side by side, rows, row stride); the leading axes are taken as one."""
     if x.dim() != 2:
         x = x.reshape(-1, x.shape[-1])
@@ -27,7 +27,7 @@ class KernelRmsNorm:
 
     def __call__(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         shape = x.shape
-        x, count, stride = _rows(x)
+        x, count, stride = as_rows(x)
         dim = shape[-1]
         out = self._kernels.arena.empty(count, dim)
         fused.rms_norm(x.data_ptr(), weight.data_ptr(), out.data_ptr(), rows=count, dim=dim, eps=eps, ldx=stride)
@@ -43,7 +43,7 @@ class KernelAddRmsNorm:
     def __call__(
         self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x, count, stride = _rows(x)
+        x, count, stride = as_rows(x)
         dim = x.shape[-1]
         out = self._kernels.arena.empty(count, dim)
         fused.rms_norm(
@@ -102,7 +102,7 @@ class KernelGated:
         return "gelu_tanh" if tanh else self._kind
 
     def __call__(self, x: torch.Tensor, tanh: bool = False) -> torch.Tensor:
-        x, count, stride = _rows(x)
+        x, count, stride = as_rows(x)
         dim = x.shape[1] // 2
         out = self._kernels.arena.empty(count, dim)
         gate, kind = x.data_ptr(), self.kind(tanh)
